@@ -61,7 +61,10 @@ class ResultColumns:
             columns = (*columns, "marks")
         index = ResultsIndex(path, mark, columns=columns)
         index.read_checked(seen.add)
-        self.contradictions = index.contradiction_note()
+        name = path.name
+        if path.parent.name == JUDGMENTS:
+            name = f"{JUDGMENTS}/{name}"
+        self.contradictions = index.contradictions(name)
         """A sentence on stored scores that are not those of their labels; "" without any."""
         self.judge = index.judge
         """The first judge named by a line."""
@@ -319,7 +322,9 @@ class RunSummary:
     unjudged: Mapping[str, int] = field(default_factory=dict)
     """Answers of a stopped run that a judge has neither labelled nor failed on, by judge."""
     contradictions: tuple[str, ...] = ()
-    """A sentence on each file with stored scores that are not those of their labels; the latter count."""
+    """A sentence on each file with stored scores that are not those of their labels; the latter count. It begins with
+    the file's path within the directory.
+    """
 
     @property
     def own_failures(self) -> list[Sequence[Line]]:

@@ -239,6 +239,8 @@ def all_tables(gathered: Gathered) -> tuple[GroupedTable, ...]:
                 table = _named(table, gathered.names)
                 if group in _SCORED and gathered.caveats:
                     table = _marked(table, gathered)
+                if group in _SCORED and contradictions(gathered):
+                    table = _mark_recomputed(table, gathered)
                 table = with_caveats(table, gathered.caveats)
                 found.append(GroupedTable(group, replace(table, name=free_name(table.name, taken))))
     return tuple(found)
@@ -300,6 +302,24 @@ def _marked(table: DataTable, gathered: Gathered) -> DataTable:
         of_row = {caveat.replace(" ", "_"): caveat in named or not named for caveat in gathered.caveats}
         rows.append({**row, **of_row})
     return replace(table, rows=rows, remarks=(*table.remarks, *caveat_lines(gathered)))
+
+
+def _mark_recomputed(table: DataTable, gathered: Gathered) -> DataTable:
+    """Mark the rows that name a system with stored scores that contradict their labels, and those that name none."""
+    recomputed = {name: bool(run.contradictions) for name, run in all_runs(gathered)}
+    rows = []
+    for row in table.rows:
+        named = [recomputed[text] for text in row.values() if isinstance(text, str) and text in recomputed]
+        rows.append({**row, "recomputed": any(named) or not named})
+    return replace(table, rows=rows, remarks=(*table.remarks, *contradictions(gathered)))
+
+
+def contradictions(gathered: Gathered) -> list[str]:
+    """Return a sentence for each file with stored scores that contradict their labels, and so are recomputed."""
+    sentences: list[str] = []
+    for _, run in all_runs(gathered):
+        sentences += [f"{run.directory}/{sentence}" for sentence in run.contradictions]
+    return sentences
 
 
 def caveat_lines(gathered: Gathered) -> Iterator[str]:

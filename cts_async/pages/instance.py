@@ -24,13 +24,23 @@ from cts_async.runs.index import (
     is_serializable,
 )
 from cts_async.runs.open_run import OpenRun
-from cts_async.runs.results import ResultLines, about_same, failed, instance_name, judged_fingerprint
+from cts_async.runs.results import (
+    Contradiction,
+    ResultLines,
+    about_same,
+    contradiction_note,
+    contradicts,
+    failed,
+    instance_name,
+    judged_fingerprint,
+    score_of,
+)
 from cts_async.runs.trace import (
     instance_records,
     n_steps,
     search_events,
 )
-from cts_async.runs.untrusted import as_float, as_list, as_object, as_text, nuggets_of, turns_of
+from cts_async.runs.untrusted import as_list, as_object, as_text, nuggets_of, turns_of
 
 Line: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
@@ -75,10 +85,8 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
         "answer": as_text(line.get("answer")),
         "answer_from": as_text(line.get("answer_from")),
         "search": search if isinstance(search, dict) and is_serializable(search) else None,
-        "scores": [
-            {"judge": judge, "score": as_float(verdict.get("restore_score_100"))}
-            for judge, verdict in verdicts.items()
-        ],
+        "scores": [{"judge": judge, "score": score_of(verdict)} for judge, verdict in verdicts.items()],
+        "contradictions": list(_contradictions(verdicts)),
         "nuggets": _nuggets(verdicts, texts, _losses(run, line, verdicts, texts)),
         "unasked": _unasked(queries_of(line)),
         "error": _error(line),
@@ -102,6 +110,15 @@ def _verdicts(run: OpenRun, lines: ResultLines, row: int, line: Line) -> Iterato
             continue
         if about_same(judged_fingerprint(verdict), answer):
             yield judge, verdict
+
+
+def _contradictions(verdicts: Mapping[str, Line]) -> Iterator[str]:
+    """Say of each judge whose stored score is not that of its labels."""
+    for judge, verdict in verdicts.items():
+        score = score_of(verdict)
+        if score is not None and contradicts(verdict, score):
+            contradiction = Contradiction(instance_name(verdict) or "", verdict["restore_score_100"], score)
+            yield contradiction_note(judge, 1, [contradiction])
 
 
 def _judge_errors(run: OpenRun, lines: ResultLines, row: int) -> Iterator[Json]:

@@ -27,6 +27,7 @@ from cts_async.pages.contents import (
     OpenedRun,
     all_runs,
     caveat_lines,
+    contradictions,
     named_runs,
 )
 from cts_async.pages.markup import Markup, Node, element, program, rendered, untrusted
@@ -513,6 +514,8 @@ def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:
         yield untrusted(line, "p", class_="warning", role="note")
     for notice in tool_notices(named_runs(gathered)):
         yield untrusted(notice, "p", class_="warning", role="note")
+    for contradiction in contradictions(gathered):
+        yield untrusted(contradiction, "p", class_="warning", role="note")
     if gathered.compared and (answer := answer_sentence(gathered.compared)):
         yield untrusted(answer, "p", class_="verdict")
     if figure := opening_figure(contents.drawn.figures):
@@ -522,4 +525,5 @@ def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:
         lines = [*published_lines(gathered.published), *lines]
     if lines:
         yield element("ul", (untrusted(line, "li") for line in lines), class_="headline")
-    yield from (_note(note) for note in gathered.notes)
+    warned = set(contradictions(gathered))
+    yield from (_note(note) for note in gathered.notes if note not in warned)

@@ -16,14 +16,17 @@ from cts_async.runs import files
 from cts_async.runs.manifest import DataIdentity, Manifest, manifest_of, named_system, require_manifest
 from cts_async.runs.recovery import asked_in_journal, lost_answers, lost_judging, lost_judging_note
 from cts_async.runs.results import (
+    Contradiction,
     Line,
     about_same,
     answered,
     checked_results,
+    contradiction_note,
+    contradicts,
     failed,
     judged_fingerprint,
+    score_of,
 )
-from cts_async.scorer import TOLERANCE, restore_score_100
 
 ORIG: Final = "orig"
 UNNAMED: Final = "unnamed"
@@ -42,8 +45,6 @@ class JudgedLabels:
     coverage: Mapping[str, Coverage]
     """Label by nugget id, in the order of the gold."""
     weights: Mapping[str, float]
-    stored: float
-    """The score in the file, which may be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,8 @@ class FinishedRun:
     """Answers that a judge failed to label; they are not among `n_failed`, whatever judge it is."""
     remarks: tuple[str, ...] = ()
     """Facts about its files that a reader of its scores has to know."""
+    contradictions: tuple[str, ...] = ()
+    """A sentence on each file with stored scores that are not those of their labels; the latter are its scores."""
     mode: str = "at-once"
     """How the Clarifier interacts with the user."""
     talk: bool = False
@@ -380,8 +383,9 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     manifest = require_manifest(directory)
     identity = manifest.identity
     judge = manifest.judge or UNNAMED
-    lines = _Lines(judge, without, changeable=manifest.is_judged)
-    for line in checked_results(directory / files.results_of(directory)):
+    path = directory / files.results_of(directory)
+    lines = _Lines(path, judge, without, changeable=manifest.is_judged)
+    for line in checked_results(path):
         lines.add(line)
     for path in sorted((directory / files.JUDGMENTS).glob("*.jsonl")):
         lines.add_judgments(path)
@@ -410,7 +414,8 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         caveat=manifest.caveat,
         scoring=scoring,
         judge_failures=lines.judge_failures(),
-        remarks=(*_contradictions(directory, items), *lines.lost_verdicts(manifest)),
+        remarks=tuple(lines.lost_verdicts(manifest)),
+        contradictions=tuple(lines.contradictions()),
         mode=identity.mode or "at-once",
         talk=manifest.is_conversation,
         n_absent=manifest.n_absent,
@@ -432,26 +437,17 @@ def _clarifier_name(manifest: Manifest) -> str:
     return "-".join(parts)
 
 
-def _contradictions(directory: Path, items: Mapping[str, Item]) -> Iterator[str]:
-    """Describe stored scores that contradict their nuggets."""
-    found = [
-        f"{id!r} says {verdict.stored:.6g} by {judge}, its nuggets give {verdict.score:.6g}"
-        for id, item in items.items()
-        for judge, verdict in item.verdicts.items()
-        if not abs(verdict.score - verdict.stored) <= TOLERANCE
-    ]
-    if found:
-        yield f"{directory}: stored scores contradict their nuggets, and are recomputed: {first_of(found)}."
-
-
 class _Lines:
     """Collects the lines of a run; the last line of an id counts."""
 
-    def __init__(self, judge: str, without: Collection[str], *, changeable: bool) -> None:
+    def __init__(self, path: Path, judge: str, without: Collection[str], *, changeable: bool) -> None:
+        self._path = path
         self._judge, self._without, self._changeable = judge, without, changeable
         self._marks: dict[str, int] = {}
         """Fingerprints of answers that may change under their ids (those of candidates)."""
         self._shared: dict[Any, Mapping[str, Any]] = {}
+        self._contradictions: dict[Path, dict[str, Contradiction]] = {}
+        """By file and id: stored scores that are not those of their labels."""
         self._found: dict[str, Item] = {}
         self.failed: dict[str, FailedItem] = {}
         self._lost_answers: set[str] = set()
@@ -466,6 +462,7 @@ class _Lines:
         id, judge = line["id"], str(line.get("judge") or self._judge)
         for by_id in self.outcomes.values():
             by_id.pop(id, None)
+        self._contradictions.get(self._path, {}).pop(id, None)
         self._lost_answers.discard(id)
         self._lost_judging.discard(id)
         if failed(line) and not answered(line):  # with an answer only the judge failed
@@ -480,19 +477,24 @@ class _Lines:
         self._found[id] = _item(line, self._without)
         if self._changeable:
             self._marks[id] = judged_fingerprint(line)
-        if outcome := self._verdict(line):
+        outcome = self._verdict(self._path, line)
+        if outcome is not None:
             self.outcomes.setdefault(judge, {})[id] = outcome
 
     def add_judgments(self, path: Path) -> None:
         """Add a further judge's file. A verdict on another answer than the one recorded does not count."""
         judge, outcomes = path.stem, dict[str, JudgedLabels | Failure]()
         for line in checked_results(path):
+            id = line["id"]
             judge = str(line.get("judge") or judge)
-            outcomes.pop(line["id"], None)
-            same = about_same(judged_fingerprint(line), self._marks.get(line["id"], 0))
+            outcomes.pop(id, None)
+            self._contradictions.get(path, {}).pop(id, None)
             # After a crash there may be no recorded answer.
-            if line["id"] in self._found and same and (outcome := self._verdict(line)):
-                outcomes[line["id"]] = outcome
+            if id not in self._found or not about_same(judged_fingerprint(line), self._marks.get(id, 0)):
+                continue
+            outcome = self._verdict(path, line)
+            if outcome is not None:
+                outcomes[id] = outcome
         if outcomes:
             self.outcomes.setdefault(judge, {}).update(outcomes)
 
@@ -535,17 +537,27 @@ class _Lines:
         }
         return {judge: n for judge, n in failures.items() if n}
 
-    def _verdict(self, line: Line) -> JudgedLabels | Failure | None:
-        """Compute the score from the labels, as `cts score` does; the stored one may be wrong. None without labels."""
-        stored = line.get("restore_score_100")
+    def _verdict(self, path: Path, line: Line) -> JudgedLabels | Failure | None:
+        """What a line of a file says of its answer; None if it was not judged."""
         if failed(line):
             return _failure(line)
-        if not line.get("nuggets") or stored is None:
+        score = score_of(line)
+        if score is None:
             return None
-        coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in line["nuggets"]))
-        weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in line["nuggets"]))
-        score = restore_score_100(zip(weights.values(), coverage.values(), strict=True))
-        return JudgedLabels(score, coverage, weights, stored)
+        if contradicts(line, score):
+            contradiction = Contradiction(line["id"], line["restore_score_100"], score)
+            self._contradictions.setdefault(path, {})[line["id"]] = contradiction
+        # A score without labels is of a judge elsewhere.
+        nuggets = line.get("nuggets") or ()
+        coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in nuggets))
+        weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in nuggets))
+        return JudgedLabels(score, coverage, weights)
+
+    def contradictions(self) -> Iterator[str]:
+        """Describe the stored scores of each file that are not those of their labels."""
+        for path, by_id in self._contradictions.items():
+            if by_id:
+                yield contradiction_note(path, len(by_id), list(by_id.values()))
 
     def _once(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
         """Share one object among equal labels or weights: of many thousand answers few differ."""
@@ -633,7 +645,7 @@ def read_judged(path: Path) -> FinishedRun:
             if outcomes[id] is scorer.Unscored.FAILED
         },
         k=k,
-        remarks=(f"Recomputed from the nuggets: {first_of(remarks)}.",) if remarks else (),
+        contradictions=(f"Recomputed from the nuggets: {first_of(remarks)}.",) if remarks else (),
     )
 
 
@@ -644,5 +656,5 @@ def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> 
     query = str(line.get("fused_query") or line.get("query") or "")
     # A file without queries: equal answers to different instances are not the same question to a judge.
     mark = judged_fingerprint({**line, "fused_query": query or id})
-    verdicts = {judge: JudgedLabels(score, coverage, weights, score)}
+    verdicts = {judge: JudgedLabels(score, coverage, weights)}
     return Item(id, query, verdicts=verdicts, answer_mark=mark)

@@ -258,6 +258,15 @@ class OpenRun:
             return np.full(len(lines), np.nan)
         return np.where(rows >= 0, judged.scores[rows], np.nan)
 
+    def contradictions(self) -> list[str]:
+        """A sentence on each file with stored scores that contradict their labels, as far as it is indexed."""
+        directory = self.place.path
+        sentences: list[str] = []
+        for index in (self.results, *self.judgments.values()):
+            with suppress(OSError, ValueError):  # the file was replaced meanwhile
+                sentences.append(index.contradictions(display_name(str(index.path.relative_to(directory)))))
+        return [sentence for sentence in sentences if sentence]
+
     def first(self) -> dict[str, Any] | None:
         """The first results line that counts."""
         lines = self.results.lines()

@@ -656,29 +656,17 @@ class ResultsIndex(Index):
         chosen: tuple[Any, ...] = self._choose(numbers)
         return chosen
 
-    def contradictions(
-        self, read: Callable[[int], Mapping[str, Any] | None]
-    ) -> tuple[int, list[Contradiction]]:
-        """How many of the lines that count have a stored score that contradicts their labels, and the first ones.
-
-        `read` gives the line that begins at an offset.
-        """
+    def contradictions(self, name: object = None) -> str:
+        """`contradiction_note` of the file, by its path or that `name`; the first such lines are read again for it."""
         lines = self.lines()
-        offsets = lines.offsets[lines.contradicted]
+        offsets = lines.offsets[lines.contradicted].tolist()
         first: list[Contradiction] = []
-        for offset in offsets[:MOST_CONTRADICTIONS].tolist():
-            line = read(offset)
-            if line is None:
-                continue
+        for offset in offsets[:MOST_CONTRADICTIONS]:
+            line = record_at(self.path, offset)
             score = labelled_score(line)
-            if score is not None:
+            if score is not None:  # else the file was changed meanwhile
                 first.append(Contradiction(instance_name(line) or "", line.get("restore_score_100"), score))
-        return len(offsets), first
-
-    def contradiction_note(self) -> str:
-        """`contradiction_note` of this file, whose lines are read again for it."""
-        n, first = self.contradictions(lambda offset: record_at(self.path, offset))
-        return contradiction_note(self.path, n, first)
+        return contradiction_note(name or self.path, len(offsets), first)
 
 
 _CHECKED: Final = ("judge", "answers", "restore_score_100", "error")

@@ -187,6 +187,7 @@ def _questions_csv(run: FinishedRun) -> bytes | None:
 
 def _remarks(run: FinishedRun) -> Iterator[str]:
     about = run.directory
+    yield from run.contradictions
     if run.n_failed:
         yield f"{about}: {run.n_failed} failed instance(s): named with their error, without a score."
     if n := run.judge_failures.get(run.scoring):

@@ -192,6 +192,9 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
             f"n differs between systems ({', '.join(differing)}): their means are over different instances; Δ is over "
             "the instances that both have."
         )
+    for summary in summaries:
+        for sentence in summary.contradictions:
+            yield f"{summary.directory}/{sentence}"
     yield from other_models(summaries)
     yield from dropped_parameters(summaries)
     for summary in summaries:

@@ -86,7 +86,7 @@ def tables_of(found: Sequence[RunPath]) -> Tables:
     for run in runs:
         rest, remark = unfinished(run)
         instances += [dict.fromkeys(names) | row for row in _instances(run, rest)]
-        remarks += remark
+        remarks += (*run.contradictions, *remark)
     return Tables(
         instances=instances,
         nuggets=[row for run in runs for row in _nuggets(run)],

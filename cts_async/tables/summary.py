@@ -62,6 +62,8 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
     value["wall_s"] = round(summary.wall_s, 3)
     value["tool_health"] = summary.tools.as_json()
     value |= notices_json(summary)
+    if summary.contradictions:
+        value["contradictions"] = list(summary.contradictions)
     value |= caveats_json([summary.manifest.caveat])
     return value
 
@@ -72,7 +74,7 @@ def _ranked_by_model(counts: Mapping[str, Mapping[str, int]]) -> dict[str, dict[
 
 def notices_json(summary: RunSummary) -> dict[str, list[str]]:
     """Return `notices`: what has to be read before the scores; no field where there is nothing."""
-    notices = [*summary.tools.notices(), *summary.contradictions]
+    notices = summary.tools.notices()
     if not notices:
         return {}
     return {"notices": notices}

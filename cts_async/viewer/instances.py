@@ -158,6 +158,7 @@ def list_instances(run: OpenRun, parameters: Parameters) -> Json:
         "n": len(lines),  # instances of the run, whatever the filter
         "histogram": _histogram(scores),  # of all of them, too
         "judges": list(run.judges()),
+        "contradictions": run.contradictions(),
         "ready": run.ready,
     }
 
@@ -176,6 +177,8 @@ def csv_of_instances(run: OpenRun, parameters: Parameters) -> Iterator[bytes]:
     judge = _judge(run, parameters)
     scores = _scores(run, lines, judge)
 
+    caveats = [caveat for caveat in (run.manifest.caveat, *run.contradictions()) if caveat]
+
     def cells(row: Json) -> Json:
         return {
             "run": run.place.name,
@@ -184,7 +187,7 @@ def csv_of_instances(run: OpenRun, parameters: Parameters) -> Iterator[bytes]:
             "n_unknown": None if row["failed"] and not row["asked"] else row["unknown"],
             "n_answers": None if row["failed"] and not row["asked"] else row["asked"],
             "error_kind": row["failed"] or None,
-            "caveat": run.manifest.caveat or None,
+            "caveat": "; ".join(caveats) or None,
         }
 
     order = _ordered(lines, scores, parameters)

@@ -95,6 +95,10 @@ class Leaderboards:
             self._latest.pop(key, None)
 
 
+RECOMPUTED: Final = "stored scores contradict their nuggets, and are recomputed"
+"""What a CSV file says of a system with such scores."""
+
+
 def board_csv(board: Json) -> Iterator[bytes]:
     """A leaderboard as CSV, a row for each judge and system; `gain` is the mean paired difference to `baseline`."""
     from cts_async.tables.table import csv_of
@@ -104,7 +108,10 @@ def board_csv(board: Json) -> Iterator[bytes]:
         for row in one["standings"]:
             gain = {name: row[name] for name in _GAIN}
             scores = {name: row[name] for name in ("run", "system", *_SCORES)}
-            marks = {"baseline": one["baseline"], "caveat": row["caveat"]}
+            caveat = row["caveat"]
+            if row["recomputed"]:
+                caveat = "; ".join(filter(None, (caveat, RECOMPUTED)))
+            marks = {"baseline": one["baseline"], "caveat": caveat}
             rows.append({"judge": one["judge"], **scores, **gain, **marks})
     keys = ("judge", "run", "system", *_SCORES, *_GAIN, "baseline", "caveat")
     yield csv_of(keys, rows).encode(errors="replace")
@@ -149,13 +156,21 @@ def leaderboards_of(runs: Mapping[str, Path]) -> Json:
         scored = _scored(runs.values())
         made = [(agent, make_board(map(read_path, paths))) for agent, paths in by_agent(scored).items()]
     except (CTSError, OSError, ValueError) as error:
-        return {"boards": [], "problem": _without_paths(str(error), names)}
+        return {"boards": [], "problem": _without_paths(str(error), names), "contradictions": []}
     boards = [
         {"agent": display_name(agent), **_board_of(board, judge, names)}
         for agent, board in made
         for judge in board.judges
     ]
-    return {"boards": boards, "problem": "" if boards else "none of these runs is judged yet"}
+    contradictions: list[str] = []
+    for _, board in made:
+        for entrant in board.entrants:
+            contradictions += [_without_paths(sentence, names) for sentence in entrant.contradictions]
+    return {
+        "boards": boards,
+        "problem": "" if boards else "none of these runs is judged yet",
+        "contradictions": list(dict.fromkeys(contradictions)),
+    }
 
 
 def _scored(paths: Iterable[Path]) -> list[Path]:
@@ -258,6 +273,7 @@ def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
                 "run": names.get(entrant.directory, ""),
                 "system": _without_paths(one.system, names),
                 "caveat": entrant.caveat,
+                "recomputed": bool(entrant.contradictions),
                 **{name: getattr(one.scores, name) for name in _SCORES},
                 # To the baseline, over the instances scored in both.
                 "gain": one.gain and one.gain.mean,

@@ -26,7 +26,7 @@ from cts_async.runs.open_run import (
     judgment_files,
     viewed_manifest,
 )
-from cts_async.runs.untrusted import as_count, as_float, as_object
+from cts_async.runs.untrusted import as_count, as_float, as_object, as_texts
 from cts_async.watch.live import LIVE, LiveFile, is_current, is_live
 
 MAX_OPEN: Final = 16
@@ -55,6 +55,7 @@ _NOT_COUNTED: Final = {
     "cost_usd": None,
     "priced_usd": None,
     "unpriced_models": 0,
+    "contradictions": [],
 }
 
 State = tuple[tuple[str, Stat], ...]
@@ -99,6 +100,7 @@ def _summary_tally(place: Place) -> Json | None:
         "scores": [_scored(judge, judges[judge]) for judge in names],
         "unknown_rate": as_float(summary["ua_unknown_rate"]),
         **_costs(summary),
+        "contradictions": as_texts(summary.get("contradictions")),
         "ready": 1.0,
     }
 
@@ -134,6 +136,7 @@ def _indexed_tally(run: OpenRun, summary: Json | None) -> Json:
         "scores": scores,
         "unknown_rate": unknown / asked if asked else None,
         **(_costs(summary) if summary and covered else _NO_COSTS),
+        "contradictions": run.contradictions(),
         "ready": run.ready,
     }
 

@@ -151,13 +151,22 @@ class Matrix:
             # None for several, too: each gain is over the orig of the same agent.
             "baseline": self.names[baselines[0]] if len(baselines) == 1 else None,
             "n": len(self._ids),
+            "contradictions": self._contradictions(),
             "ready": share_indexed(self.runs),
         }
+
+    def _contradictions(self) -> list[str]:
+        """A sentence on each file with stored scores that contradict their labels."""
+        sentences: list[str] = []
+        for name, run in zip(self.names, self.runs, strict=True):
+            sentences += [f"{name}/{sentence}" for sentence in run.contradictions()]
+        return sentences
 
     def csv(self) -> Iterator[bytes]:
         """The whole table as CSV, a column for each run, a piece at a time."""
         columns = [f"{name} ({self.show})" for name in self.names]
-        caveat = "; ".join(dict.fromkeys(filter(None, (run.manifest.caveat for run in self.runs)))) or None
+        caveats = dict.fromkeys(run.manifest.caveat for run in self.runs if run.manifest.caveat)
+        caveat = "; ".join((*caveats, *self._contradictions())) or None
 
         def cells(row: Json) -> Json:
             failed = (

@@ -331,6 +331,8 @@ class RunState:
     reason: str = ""
     """Why its last session stopped; "" if unknown."""
     command: str = ""
+    contradictions: str = ""
+    """That stored scores contradict their labels, and are recomputed; "" if none do."""
 
     def line(self, now: float) -> str:
         """One line for a person; `now` in seconds since 1970."""
@@ -346,8 +348,12 @@ class RunState:
             pieces.append(f"mean {mean} by {self.judge}" + f" ({self.caveat})" * bool(self.caveat))
         if self.last_worked is not None:
             pieces.append(f"last written {_when(self.last_worked, now)}")
-        why = f"; {self.reason}" if self.reason and self.resumable else ""
-        return f"{self.directory}: {', '.join(pieces)}{why}"
+        line = f"{self.directory}: {', '.join(pieces)}"
+        if self.reason and self.resumable:
+            line += f"; {self.reason}"
+        if self.contradictions:
+            line += f"; {self.contradictions}"
+        return line
 
     @property
     def resumable(self) -> bool:
@@ -362,6 +368,8 @@ class RunState:
         del found["directory"]
         if not self.judge_failures:
             del found["judge_failures"]
+        if not self.contradictions:
+            del found["contradictions"]
         return found
 
 
@@ -414,6 +422,7 @@ def state_of_run(directory: Path) -> RunState:
         last_worked=max(written, default=None),
         reason=session.stopped,
         command=manifest.command,
+        contradictions=lines.contradictions,
     )
 
 

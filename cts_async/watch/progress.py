@@ -17,7 +17,8 @@ from typing import Final
 
 from cts_async.analysis.stats import RunningMean
 from cts_async.engine import events
-from cts_async.runs.index import BLOCK, Tail
+from cts_async.runs.index import BLOCK, Tail, record_in
+from cts_async.runs.results import score_of
 from cts_async.watch.live import (
     LiveCluster,
     LiveFile,
@@ -435,20 +436,31 @@ class Progress:
 
 
 class ScoreTail:
-    """The scores appended to a results file, found by a search for bytes.
+    """The scores appended to a results file. If an instance is scored twice, both scores count; failed ones have none.
 
-    If an instance is scored twice, both scores count; failed instances have none.
+    The lines that an earlier session wrote are scored by their labels, as everywhere. Those that are appended meanwhile
+    have scores that this process has just computed: finding these by their bytes costs no parsing.
     """
 
     def __init__(self, path: Path, block: int = BLOCK) -> None:
         self._tail = Tail(path.parent.resolve() / path.name, block)
+        self._earlier = self._tail.size
+        """Bytes that were there before."""
 
     def read(self) -> Iterator[float]:
         """The scores in whole lines since the last call; none if the file cannot be read."""
-        self._tail.renewed()
+        if self._tail.renewed():
+            self._earlier = self._tail.size
         while block := self._tail.next():
-            _, lines = block
-            yield from map(float, _SCORE.findall(lines))
+            offset, lines = block
+            if offset >= self._earlier:
+                yield from map(float, _SCORE.findall(lines))
+                continue
+            for raw in lines.split(b"\n"):
+                line = record_in(raw)
+                score = line and score_of(line)
+                if isinstance(score, float):
+                    yield score
 
 
 class LiveWriter:

@@ -229,7 +229,7 @@ def test_contradicting_score_in_judged_file_is_reported(tmp_path: Path) -> None:
     run = read_judged(path)
     found = run.items["q1"].verdicts[UNNAMED]
     assert (found.score, found.weights) == (75.0, {"N1": 3.0, "N2": 1.0})
-    assert run.remarks == (
+    assert run.contradictions == (
         f"Recomputed from the nuggets: {path}:1: restore_score_100 is 20 here, its nuggets give 75.0.",
     )
 

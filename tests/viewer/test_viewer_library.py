@@ -109,7 +109,7 @@ def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) ->
     one, other = found["boards"][0]["standings"]
     counts = {"n_scored": 2, "n_expected": 3, "n_failed": 1, "mean": 25.0, "p50": 25.0, "p90": 45.0}
     gain_fields = ("gain", "gain_low", "gain_high", "gain_pairs", "gain_differ", "gain_too_short")
-    no_gain = {**dict.fromkeys(gain_fields), "no_difference": False}
+    no_gain = {**dict.fromkeys(gain_fields), "no_difference": False, "recomputed": False}
     common = {"n_common": 2, "common_mean": 25.0, "judge_is": False, "best_or_tied": None, "testable": None}
     assert one == {"run": orig.name, "system": "orig", "caveat": "", **counts, **no_gain, **common}
     assert (found["boards"][0]["best"], other["common_mean"], other["best_or_tied"]) == (

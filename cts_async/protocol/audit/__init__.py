@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from cts_async import scorer
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.audit.evidence import (
     OwnPrompts,
@@ -33,10 +34,10 @@ from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries
 from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
 from cts_async.protocol.given import GivenRows, as_given, given_again
 from cts_async.records import MODES, SCHEMES, STAGES
-from cts_async.runs.files import MANIFEST, PROMPTS, RESULTS, STEPS, reopen_data
+from cts_async.runs.files import JUDGMENTS, MANIFEST, PROMPTS, RESULTS, STEPS, reopen_data
 from cts_async.runs.manifest import Manifest, require_manifest
 from cts_async.runs.recovery import loss_notes
-from cts_async.runs.results import LatestLines, Line, read_results
+from cts_async.runs.results import MOST_CONTRADICTIONS, LatestLines, Line, read_results
 
 __all__ = ["Audit", "Finding", "Level", "audit_run"]
 
@@ -114,8 +115,30 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
         if hash(instance) not in audited:
             audited.add(hash(instance))
             _audit_instance(audit, instance, instance_records, run, sources, prompts)
-    audit.notes = (*sources.notes, *_damage(records), *loss_notes(manifest))
+    audit.notes = (
+        *sources.notes,
+        *_damage(records),
+        *_contradictions(directory),
+        *loss_notes(manifest),
+    )
     return audit
+
+
+def _contradictions(directory: Path) -> Iterator[str]:
+    """Say which stored scores are not those of their labels, by the standalone scorer."""
+    for path in (directory / RESULTS, *sorted((directory / JUDGMENTS).glob("*.jsonl"))):
+        reports: list[str] = []
+        with suppress(
+            scorer.BadInput, OSError
+        ):  # damage is reported elsewhere; what was read before it counts
+            scorer.read_outcomes(path, report=reports.append)
+        contradictions = [report for report in reports if "restore_score_100 is" in report]
+        if contradictions:
+            first = "; ".join(contradictions[:MOST_CONTRADICTIONS])
+            yield (
+                f"{path}: {len(contradictions)} stored score(s) contradict their nuggets, and are recomputed "
+                f"everywhere: {first}"
+            )
 
 
 def _own_prompts(records: RecordsByInstance, sources: Sources) -> OwnPrompts:

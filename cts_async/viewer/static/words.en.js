@@ -83,6 +83,7 @@ export const en = {
   boardFailed: "Failed instances have no score.",
   commonMean: "Common mean",
   commonNote: "Common mean: over the {n} instances that all systems have; the mean is over each system's own.",
+  recomputed: "scores recomputed",
   ownText: "‡ The judge is this system's Clarifier or agent: LLM judges tend to prefer their own text (Panickssery et al. 2024).",
   bestAlone: "Best (orig and gold do not compete): {first}. Every other system is worse in the paired test (p ≤ 0.05 after Holm's correction).",
   bestHighest: "Highest mean (orig and gold do not compete): {first}.",

@@ -83,6 +83,7 @@ export const zh = {
   boardFailed: "失败的实例不计分。",
   commonMean: "共同平均分",
   commonNote: "共同平均分：只计所有系统都已评分的 {n} 个实例；平均分则计各系统自己的实例。",
+  recomputed: "分数已重新计算",
   ownText: "‡ 评判模型就是该系统的澄清模型或智能体：大模型评判往往偏爱自己的文本（Panickssery 等，2024）。",
   bestAlone: "最佳（orig 与 gold 不参与排名）：{first}。配对检验表明其余系统均较差（经 Holm 校正，p ≤ 0.05）。",
   bestHighest: "平均分最高（orig 与 gold 不参与排名）：{first}。",
