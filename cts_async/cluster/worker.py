@@ -372,7 +372,8 @@ class RemoteJournal:
         _, line = await self._requests.ask(Lookup(self._run, key))
         if line is None:
             return self._recent.get(key)  # another job may have executed it here meanwhile
-        return orjson.loads(line)
+        record: dict[str, Any] = orjson.loads(line)
+        return record
 
     async def append(self, record: Mapping[str, Any]) -> None:
         await self._requests.ask(Record(self._run, journal_line(record)))
