@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -75,17 +74,9 @@ def export_runs(words: Sequence[str], layout: str, out: Path) -> Exported:
 
 def export_schemas(out: Path) -> Exported:
     """Write the JSON Schema of each file of a run into the folder `out`. Raises UsageError."""
-    return Exported(write_export(out, SCHEMAS, schema_files(), []))
+    from cts_async.tables.schemas import run_schemas
 
-
-def schema_files() -> Files:
-    """Return the JSON Schemas (draft 2020-12) of a run's files by file name, such as results.schema.json."""
-    folder = resources.files("cts_async.tables") / SCHEMAS
-    return {
-        one.name: one.read_bytes()
-        for one in sorted(folder.iterdir(), key=lambda one: one.name)
-        if one.name.endswith(".json")
-    }
+    return Exported(write_export(out, SCHEMAS, run_schemas(), []))
 
 
 # --- The release's folders

@@ -16,9 +16,9 @@ from jsonschema import Draft202012Validator
 from typed_commands import cts_in
 
 from cts_async.engine.journal import read_records
-from cts_async.tables.export import schema_files
+from cts_async.tables.schemas import run_schemas
 
-SCHEMAS = {name.removesuffix(".schema.json"): json.loads(text) for name, text in schema_files().items()}
+SCHEMAS = {name.removesuffix(".schema.json"): json.loads(text) for name, text in run_schemas().items()}
 KINDS = {
     "run.json": "run",
     "summary.json": "summary",
