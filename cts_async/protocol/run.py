@@ -68,6 +68,7 @@ from cts_async.protocol.pipeline import (
     converse_then_search,
     judge_recorded,
     search_only,
+    with_further,
 )
 from cts_async.protocol.plan import CORPUS, CommandPlan, Plan, SystemsPlan, enough_in_flight
 from cts_async.protocol.prompts import PromptSet
@@ -589,6 +590,10 @@ class Remaining:
 
 def walk_of(resources: Resources, cast: Cast, system: System, left: Remaining) -> Walk:
     """The remaining steps of one instance in one system, to be called with the Context of its job."""
+    return partial(with_further, walk=_steps_of(resources, cast, system, left))
+
+
+def _steps_of(resources: Resources, cast: Cast, system: System, left: Remaining) -> Walk:
     instance = left.instance
     if left.line is not None:
         judges = tuple(judge for judge in cast.judges if judge.name in left.judges)

@@ -27,13 +27,16 @@ from cts_async.runs.results import (
     judged_fingerprint,
     score_of,
 )
+from cts_async.runs.untrusted import further_of
 
 ORIG: Final = "orig"
 UNNAMED: Final = "unnamed"
 """The judge of lines that name none, if the manifest names none either."""
-NOT_FOR_SCORES: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
+NOT_FOR_SCORES: Final = frozenset(
+    {"blurred_query", "questions", "answers", "rewritten_query", "answer", "further"}
+)
 """Texts that scores do not need."""
-NOT_FOR_QUESTIONS: Final = frozenset({"rewritten_query", "answer"})
+NOT_FOR_QUESTIONS: Final = frozenset({"rewritten_query", "answer", "further"})
 """Texts that statistics of questions and answers do not need."""
 
 
@@ -67,6 +70,8 @@ class Item:
     """By judge that failed on this answer: why."""
     answer_mark: int = 0
     """Equal for equal queries with equal answers (`protocol.results.judged_fingerprint`); 0: not known."""
+    further: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By step, what its reply had beyond its form, by name."""
 
     @property
     def unknown(self) -> tuple[bool, ...]:
@@ -89,6 +94,7 @@ class FailedItem:
     questions: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     rewritten_query: str = ""
+    further: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def unknown(self) -> tuple[bool, ...]:
@@ -584,6 +590,8 @@ def _item(line: Line, without: Collection[str]) -> Item:
     for name in ("questions", "answers"):
         if name not in without:
             texts[name] = tuple(line.get(name) or ())
+    if "further" in line and "further" not in without:
+        texts["further"] = further_of(line)
     return Item(line["id"], **texts, answer_mark=judged_fingerprint(line))
 
 
@@ -595,6 +603,8 @@ def _failed_item(line: Line, without: Collection[str]) -> FailedItem:
     for name in ("questions", "answers"):
         if name not in without:
             texts[name] = tuple(line.get(name) or ())
+    if "further" in line and "further" not in without:
+        texts["further"] = further_of(line)
     return FailedItem(line["id"], _failure(line), **texts)
 
 

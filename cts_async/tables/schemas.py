@@ -34,6 +34,10 @@ RestoreScore = Annotated[
 ]
 Judge = Annotated[str | None, Field(description="who gave the labels; null without judging")]
 AnswerFrom = Annotated[str, Field(description="where the answer was found in the agent's text")]
+Further = Annotated[
+    dict[str, dict[str, Any]],
+    Field(description="by step, fields of a reply beyond its form; absent without any"),
+]
 AnswerDigest = Annotated[str, Field(description="identifies the answer that was judged")]
 UserAnswers = Annotated[Texts, Field(description="of the user, one for each question")]
 CostUsd = Annotated[float | None, Field(description="null if a model has no price")]
@@ -279,6 +283,7 @@ class _Asked(TypedDict):
     scheme: NotRequired[str]
     mode: NotRequired[str]
     turns: NotRequired[list[Turn]]
+    further: NotRequired[Further]
 
 
 class Answered(_Asked):

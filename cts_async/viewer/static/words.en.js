@@ -246,6 +246,7 @@ export const en = {
   clarifier: "Clarifier",
   user: "User",
   reasoning: "Reasoning",
+  further: "More of the replies",
   turn: "Turn {n}",
   turnQuery: "Query after this turn:",
   chosen: "chosen",

@@ -246,6 +246,7 @@ export const zh = {
   clarifier: "澄清者",
   user: "用户",
   reasoning: "推理",
+  further: "回复中的其他内容",
   turn: "第 {n} 轮",
   turnQuery: "本轮之后的查询：",
   chosen: "已选择",
