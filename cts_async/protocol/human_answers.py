@@ -48,7 +48,8 @@ class HumanAnswerer:
         async def execute(_: UnusableOutput | None) -> Executed:
             return Executed(reply)
 
-        name, request = f"answer/{turn}", {"fields": {"clarification_question": view.question}}
+        name = f"answer/{turn}"
+        request = {"fields": {"clarification_question": view.question}}
         # The key contains the reply: if the data's answer changes, it is another step.
         key = step_key("human answer", ctx.job.id, name, request, reply)
         return await ctx.step(Step(name, key, execute, _read, request=request))
