@@ -222,11 +222,16 @@ class Outcome:
     """The scoring judge's first; empty without a judge."""
     turns: tuple[ConversationTurn, ...] = ()
     """The conversation, for every scheme and mode but the benchmark's own, which has none."""
+    further: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By step, what its reply had beyond its form, by name: for people, never for another role."""
 
 
 def language_of(text: str) -> Language:
     """Return "zh" if the text contains a CJK ideograph, else "en": the language of a query decides its prompts."""
-    return "en" if text.isascii() or _IDEOGRAPH.search(text) is None else "zh"
+    # ASCII first, which is quicker: it needs no search.
+    if text.isascii() or _IDEOGRAPH.search(text) is None:
+        return "en"
+    return "zh"
 
 
 @lru_cache  # each line of a results file names its judge
@@ -247,18 +252,18 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
     """Make a slotted dataclass, compared and hashed by its fields; the type checker forbids assignments to it."""
-    made = dataclass(slots=True, unsafe_hash=True)(cls)
-    made.__reduce__ = _reducer(made)  # type: ignore[method-assign, assignment]
-    return made
+    slotted = dataclass(slots=True, unsafe_hash=True)(cls)
+    slotted.__reduce__ = _reducer(slotted)  # type: ignore[method-assign, assignment]
+    return slotted
 
 
 def _reducer(cls: type[T]) -> Callable[[T], tuple[type[T], tuple[Any, ...]]]:
     """Return the `__reduce__` of a class: its constructor and its fields in order."""
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     if len(names) < 2:  # attrgetter returns a tuple only for several names
-        return lambda one: (cls, tuple(getattr(one, name) for name in names))
-    all_of = attrgetter(*names)
-    return lambda one: (cls, all_of(one))
+        return lambda instance: (cls, tuple(getattr(instance, name) for name in names))
+    fields_of = attrgetter(*names)
+    return lambda instance: (cls, fields_of(instance))
 
 
 JUDGING: Final = "judge/"

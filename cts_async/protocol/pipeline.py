@@ -10,7 +10,7 @@ Ordinary async code: each role's call is a durable step, so running it again is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -52,6 +52,17 @@ class Cast:
         if not self.judges:
             return ""
         return self.judges[0].name
+
+
+async def with_further(ctx: Context, walk: Callable[[Context], Awaitable[Outcome]]) -> Outcome:
+    """The outcome of a walk, or what it had reached when it failed, with the further fields of its roles' replies."""
+    try:
+        outcome = await walk(ctx)
+    except StepError as error:
+        if ctx.further and isinstance(error.reached, Outcome):
+            error.reached = replace(error.reached, further=ctx.further)
+        raise
+    return replace(outcome, further=ctx.further) if ctx.further else outcome
 
 
 async def clarify_then_search(

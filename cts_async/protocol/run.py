@@ -69,6 +69,7 @@ from cts_async.protocol.pipeline import (
     converse_then_search,
     judge_recorded,
     search_only,
+    with_further,
 )
 from cts_async.protocol.plan import CORPUS, CommandPlan, Plan, SystemsPlan, enough_in_flight
 from cts_async.protocol.prompts import PromptSet
@@ -631,6 +632,10 @@ class Remaining:
 
 def walk_of(resources: Resources, cast: Cast, system: System, remaining: Remaining) -> Walk:
     """The remaining steps of one instance in one system, to be called with the Context of its job."""
+    return partial(with_further, walk=_steps_of(resources, cast, system, remaining))
+
+
+def _steps_of(resources: Resources, cast: Cast, system: System, remaining: Remaining) -> Walk:
     instance = remaining.instance
     if remaining.line is not None:
         judges = tuple(judge for judge in cast.judges if judge.name in remaining.judges)

@@ -419,6 +419,7 @@ class CustomPlayer:
     async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
         """The answer of a foreign agent, with the searches and visits that it made through the run."""
         response = await ctx.step(self._step(ctx, "search", view, _checked_answer))
+        _note_further(ctx, "search", response)
         turns = [await _recalled(ctx, *used) for used in response.get("tools", ())]
         return trace_of(response, turns, int(response.get("model_calls", 0)))
 
@@ -435,13 +436,15 @@ class CustomPlayer:
         def decode(response: Mapping[str, Any]) -> T:
             text = response["text"]
             try:
-                return expect.parse(text)
+                parsed = expect.parse(text)
             except UnusableOutput as error:
                 # A person reads this, who wrote the code: say what it gave, which the journal has as text.
                 returned = shown_value(loads_or_none(text) or text)
                 raise UnusableOutput(
                     f"{error.problem}; {self.player.name} returned {returned}", text=text
                 ) from None
+            _note_further(ctx, step, response)
+            return parsed
 
         return ctx.step(self._step(ctx, step, view, decode, on_record=on_record, shared=shared))
 
@@ -529,6 +532,11 @@ class CustomPlayer:
             causes = call.failed_tools.most_common(MAX_CAUSES)
             response["failed_tools"] = [[*cause, n] for cause, n in causes]
         return response
+
+
+def _note_further(ctx: Context, step: str, response: Mapping[str, Any]) -> None:
+    if "further" in response:
+        ctx.further[step] = response["further"]
 
 
 def _checked_answer(response: Mapping[str, Any]) -> Mapping[str, Any]:
