@@ -539,8 +539,9 @@ def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Fore
         names.update(plan.players(system).values())
     # Those that code of the user's may ask besides have no number of calls to forecast.
     players = [spec for name, spec in plan.specs.items() if name in names]
-    tool_work = _tool_work(plan, n_searches=sum(n_left.values()), turns=turns)
-    lanes = (*lanes_of(players, work), *lanes_of(_tools_of(plan), tool_work))
+    # The last turn of a search answers, all others call a tool.
+    services, tool_work = _tool_work(plan, sum(n_left.values()) * (turns - 1))
+    lanes = (*lanes_of(players, work), *lanes_of(services, tool_work))
     width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in players)
     chain_s = in_flight_s = 0.0
     for system, n_instances in n_left.items():
@@ -571,18 +572,24 @@ def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Fore
     )
 
 
-def _tools_of(plan: Plan) -> list[EngineSpec | ReaderSpec]:
-    """The search tools whose requests can be forecast: an agent of the user's own uses them as it likes."""
-    return plan.search.opened if plan.roles.agent in plan.specs else []
-
-
-def _tool_work(plan: Plan, *, n_searches: int, turns: float) -> list[StepsForecast]:
-    """The requests to search engine and page reader: each gets half of the turns but the last one of a search."""
-    n_requests = n_searches * (turns - 1) / 2
-    work = []
-    for spec in _tools_of(plan):
-        work.append(StepsForecast("", "tool", spec.name, n_requests, _request_of(spec), SENDING_S, 1.0))
-    return work
+def _tool_work(plan: Plan, n_calls: float) -> tuple[list[EngineSpec | ReaderSpec], list[StepsForecast]]:
+    """The services that so many calls of tools take, and the requests to each; then the calls of tools without one."""
+    specs: list[EngineSpec | ReaderSpec] = []
+    work: list[StepsForecast] = []
+    # An agent of the user's own uses the tools as it likes.
+    if not plan.searches or plan.roles.agent not in plan.specs:
+        return specs, work
+    services = {"search": plan.search.engine, "visit": plan.search.reader}
+    n_calls_each = n_calls / len(plan.toolbox.tools)
+    for tool in plan.toolbox.tools:
+        spec = services.get(tool.service)
+        if spec is None:
+            work.append(StepsForecast("", "tool", tool.name, n_calls_each, Effort(1.0), 0.0, 1.0))
+        elif spec in plan.search.opened:
+            specs.append(spec)
+            request = _request_of(spec)
+            work.append(StepsForecast("", "tool", spec.name, n_calls_each, request, SENDING_S, 1.0))
+    return specs, work
 
 
 def _request_of(spec: EngineSpec | ReaderSpec) -> Effort:
