@@ -222,6 +222,8 @@ class Outcome:
     """The scoring judge's first; empty without a judge."""
     turns: tuple[ConversationTurn, ...] = ()
     """The conversation, for every scheme and mode but the benchmark's own, which has none."""
+    further: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By step, what its reply had beyond its form, by name: for people, never for another role."""
 
 
 def language_of(text: str) -> Language:

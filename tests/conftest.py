@@ -39,6 +39,24 @@ def shared_data() -> Path:
 collect_ignore = ["examples"]
 """Files for a copy of the package (see test_examples)."""
 
+LONGEST = (
+    "test_ray_sessions.py",
+    "test_agent_library.py",
+    "test_cli_run.py",
+    "test_crash.py",
+    "test_known_world.py",
+    "test_wheel.py",
+    "test_documents.py",
+    "test_lines_in_any_order.py",
+)
+"""Files with a test or a setup that takes ten seconds."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest: one that began last would be waited for by a single process."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
 ALONE = "CTS_TEST_ALONE"
 
 

@@ -271,8 +271,13 @@ class Model:
             sent = (*messages, *_repair_turns(unusable))
             return self._tokens.most_usage(call.step, sent, limit, n_param_bytes)
 
+        further_in = getattr(expect, "further_in", None)
+
         def decode(response: Mapping[str, Any]) -> T:
-            return _parse(response, expect)
+            parsed = _parse(response, expect)
+            if further_in and (further := further_in(response["text"])):
+                ctx.further[call.step] = further
+            return parsed
 
         return Step(
             name=call.step,

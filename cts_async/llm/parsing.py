@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 from cts_async.errors import UnusableOutput
 from cts_async.foreign_json import as_texts
+from cts_async.llm.further import further_in_list
 from cts_async.llm.json_text import answer_text, find_json, loads_or_none, only_string, strip_think_tags
 from cts_async.records import AMBIGUITY_TYPES, UNKNOWN, AmbiguityType, Answer
 
@@ -35,7 +36,8 @@ class Expect(Protocol[T_co]):
     `json_schema` and `grammar` (GBNF) let a server constrain its decoding; a server takes one of the two, and where
     both exist the grammar is the stricter. Both are part of the step's key, so a change of either makes every model
     that uses it execute its steps again. A form with thoughts of its own sets `keeps_thoughts = True`: `<think>` and
-    its kind are left in the text that it parses.
+    its kind are left in the text that it parses. A form in which a reply may say more than is parsed has a method
+    `further_in(text)`: what that is, by name (see `llm.further`).
     """
 
     @property
@@ -252,6 +254,9 @@ class QuestionList:
             form = f"a JSON array of exactly {_n_strings(self.k)}"
             raise UnusableOutput(f"expected {form}, {wrong}", text=text) from None
 
+    def further_in(self, text: str) -> dict[str, Any]:
+        return further_in_list(text, "questions", "question")
+
 
 _NUMBER_BETWEEN: Final = re.compile(
     r"(?<=[?？.。!！:：])\s+(?=(?:[Qq]?\d{1,2}[.)、:：．）]|[(（]\d{1,2}[)）])\s*\D)"
@@ -404,6 +409,15 @@ class Clarification:
         except _Wrong as wrong:
             form = ", ".join(f'"{part.key}": {part.form}' for part in self._parts())
             raise UnusableOutput(f"expected {{{form}}}, {wrong}", text=text) from None
+
+    def further_in(self, text: str) -> dict[str, Any]:
+        fields = further_in_list(text, self.list_key, self._item_key)
+        read: tuple[str, ...] = ()
+        if self.reasoning:
+            read += _THOUGHT_KEYS
+        if self.types:
+            read += _TYPE_KEYS
+        return {name: value for name, value in fields.items() if _plain_key(name) not in read}
 
     def _read(self, value: dict[str, Any] | list[Any]) -> Clarified:
         reasoning = ""

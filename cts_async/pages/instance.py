@@ -40,7 +40,16 @@ from cts_async.runs.trace import (
     n_steps,
     search_events,
 )
-from cts_async.runs.untrusted import as_list, as_object, as_text, nuggets_of, turns_of
+from cts_async.runs.untrusted import (
+    as_list,
+    as_object,
+    as_text,
+    further_of,
+    further_texts,
+    nuggets_of,
+    turns_of,
+)
+from cts_async.search.toolbox import every_tool
 
 Line: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
@@ -80,6 +89,9 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
         "mode": as_text(line.get("mode")) or run.manifest.identity.mode or "at-once",
         "scheme": as_text(line.get("scheme")) or run.manifest.identity.scheme or "cts",
         "turns": turns,
+        "further": [
+            {"step": step, "name": name, "text": text} for step, name, text in further_texts(further_of(line))
+        ],
         "rewritten_query": rewritten,
         "rewritten": segments(blurred, rewritten) if rewritten else [],
         "answer": as_text(line.get("answer")),
@@ -98,6 +110,7 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
         # None while the journal is being indexed.
         "trace_turns": len(search_events(run, id)) if run.journal_ready else None,
         "steps": n_steps(run, id),
+        "tools": {kind: label._asdict() for kind, label in every_tool().labels().items()},
     }
 
 

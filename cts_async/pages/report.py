@@ -77,6 +77,7 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Markup:
         ("Blurred query (q)", _quoted(page["blurred_query"])),
         ("Intent query (q*)", _quoted(page["fused_query"])),
         ("Questions and answers", conversation),
+        ("More of the replies", _further(page)),
         ("Rewritten query" if rewritten else "Searched query", _rewritten(page)),
         ("Answer", _quoted(page["answer"], "div", class_="answer")),
         ("Nuggets", _nuggets(page)),
@@ -134,6 +135,19 @@ def _turn(turn: Json) -> Iterator[Node]:
 def _offer(text: str, *, chosen: bool) -> Markup:
     cut = untrusted(_cut(text, _TEXT_CHARS))
     return element("li", element("strong", cut, " (chosen)") if chosen else cut)
+
+
+def _further(page: Json) -> Node:
+    """What replies had beyond their forms, by step and under its own name."""
+    rows: list[Node] = []
+    for field in page["further"]:
+        text = untrusted(_cut(field["text"], _TEXT_CHARS))
+        rows.append(
+            element(
+                "p", untrusted(field["step"], "code"), " ", untrusted(field["name"], "strong"), ": ", text
+            )
+        )
+    return element("div", rows) if rows else None
 
 
 def _rewritten(page: Json) -> Node:

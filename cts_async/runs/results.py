@@ -58,7 +58,7 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
     """
     instance, trace = outcome.instance, outcome.trace
     answers, query = [answer.text for answer in outcome.answers], outcome.rewritten_query
-    line = {
+    line: Line = {
         "id": instance.id,
         "system": system,
         "fused_query": instance.intent,
@@ -67,17 +67,21 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
         "questions": outcome.questions,
     }
     if trace is None:
-        made = {"answers": answers, "rewritten_query": query}
-        return {**line, **{name: value for name, value in made.items() if value}}
-    return {
-        **line,
-        "answers": answers,
-        "rewritten_query": query,
-        "answer": trace.answer,
-        "answer_from": trace.answer_from,
-        "search": search_json(trace),
-        **_scored(outcome),
-    }
+        if answers:
+            line["answers"] = answers
+        if query:
+            line["rewritten_query"] = query
+        if outcome.further:
+            line["further"] = outcome.further
+        return line
+    line["answers"] = answers
+    line["rewritten_query"] = query
+    line["answer"] = trace.answer
+    line["answer_from"] = trace.answer_from
+    line["search"] = search_json(trace)
+    if outcome.further:
+        line["further"] = outcome.further
+    return line | _scored(outcome)
 
 
 def _scored(outcome: Outcome) -> Line:

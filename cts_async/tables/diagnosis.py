@@ -42,8 +42,8 @@ from cts_async.runs.finished import (
     sibling_origs,
 )
 from cts_async.runs.gold_texts import GoldTexts
+from cts_async.runs.journal import cut_prompts_in
 from cts_async.runs.open_run import whole_run
-from cts_async.runs.spending import cut_prompts_in
 from cts_async.tables.output import counted
 from cts_async.tables.results import CAVEATS
 from cts_async.tables.statistics import diagnosis_tables

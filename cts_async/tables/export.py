@@ -34,7 +34,7 @@ from cts_async.runs.manifest import Manifest, manifest_of
 from cts_async.safe_files import make_folder, read_file, replace_file
 from cts_async.tables.output import plain
 from cts_async.tables.results import CAVEATS
-from cts_async.tables.rows import Tables, column_notes, column_type, columns, tables_of
+from cts_async.tables.rows import FURTHER, Tables, column_notes, column_type, columns, tables_of
 from cts_async.tables.summary import summary_json
 from cts_async.tables.table import Column, DataTable, csv_of, markdown, number, text, text_columns
 from cts_async.tagged_text import find_answer
@@ -239,6 +239,12 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
         for table, notes in column_notes().items()
         for column, meaning in notes.items()
     ]
+    for column in _table(tables, "instances")[0]:
+        if FURTHER in column:
+            meaning = (
+                "text or null: a field of the step's reply beyond its form; a value that is no text is JSON"
+            )
+            described.append({"table": "instances", "column": column, "meaning": meaning})
     configs = [f"- config_name: {name}\n  data_files: {name}.jsonl" for name in _configured(tables)]
     title = plain("Clarify-Then-Search runs on " + ", ".join(sorted(data)))
     sentences = [CAVEATS[caveat].partition(": ") for caveat in caveats]
@@ -273,7 +279,9 @@ def _features(tables: Tables) -> Iterator[str]:
         yield "  features:"
         names, _ = _table(tables, table)
         for column in names:
-            yield f"  - name: {column}"
+            # The name of a further field is a stranger's; JSON's strings are YAML's, too.
+            name = orjson.dumps(column).decode() if FURTHER in column else column
+            yield f"  - name: {name}"
             yield f"    dtype: {_DTYPES[column_type(table, column)]}"
 
 

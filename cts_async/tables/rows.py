@@ -18,12 +18,17 @@ from cts_async.errors import InputError, UsageError
 from cts_async.records import Failure, Instance
 from cts_async.runs.files import reopen_data
 from cts_async.runs.finished import FailedItem, FinishedRun, Item, RunPath, read_path
+from cts_async.runs.journal import Spent, journal_of, spent_by
 from cts_async.runs.manifest import manifest_of
-from cts_async.runs.spending import Spent, journal_of, spent_by
+from cts_async.runs.untrusted import further_texts
 
 Row = dict[str, Any]
 NUMBERED: Final = "_N"
 """End of the name of a column that stands for numbered ones: question_N for question_1, question_2, ..."""
+FURTHER: Final = "."
+"""Between step and name in the column of a further field, as in clarify.rationale; no other column has one."""
+MAX_FURTHER: Final = 50
+"""Columns of further fields: code that names its fields anew for each instance would make millions."""
 _NUMBER: Final = re.compile(r"_[0-9]+$")
 _ERROR: Final = ("error_step", "error_kind", "error_message")
 
@@ -71,6 +76,8 @@ def columns(table: str, most: int) -> list[str]:
 
 def column_type(table: str, column: str) -> str:
     """Return "text", "number" or "integer", as columns.toml has it. Raises KeyError for an unknown column."""
+    if FURTHER in column:
+        return "text"
     notes = column_notes()[table]
     numbered = _NUMBER.sub(NUMBERED, column)
     meaning = notes[column] if column in notes else notes[numbered]
@@ -83,9 +90,17 @@ def tables_of(found: Sequence[RunPath]) -> Tables:
     most = max((len(one.questions) for run in runs for _, one in run.outcomes()), default=0)
     names = columns("instances", most)
     instances, remarks = list[Row](), list[str]()
+    further = _further_columns(runs)
+    if len(further) > MAX_FURTHER:
+        remarks.append(
+            f"Only {MAX_FURTHER} further fields of replies have a column, of {len(further)}: the first ones."
+        )
+        del further[MAX_FURTHER:]
+    names += further
     for run in runs:
         rest, remark = unfinished(run)
-        instances += [dict.fromkeys(names) | row for row in _instances(run, rest)]
+        for row in _instances(run, rest):
+            instances.append({name: row.get(name) for name in names})
         remarks += (*run.contradictions, *remark)
     return Tables(
         instances=instances,
@@ -94,6 +109,15 @@ def tables_of(found: Sequence[RunPath]) -> Tables:
         paths=tuple(run.directory for run in runs),
         remarks=tuple(remarks),
     )
+
+
+def _further_columns(runs: Sequence[FinishedRun]) -> list[str]:
+    """The columns of further fields of any reply, in the order in which the runs have them."""
+    names: dict[str, None] = {}
+    for run in runs:
+        for _, item in run.outcomes():
+            names.update(dict.fromkeys(_further(item)))
+    return list(names)
 
 
 def unfinished(run: FinishedRun) -> tuple[list[Instance], list[str]]:
@@ -157,6 +181,14 @@ def _conversation(one: Item | FailedItem) -> Row:
     if isinstance(one, Item) or one.answers:
         row["n_unknown"] = sum(one.unknown)
     row["rewritten_query"] = one.rewritten_query or None
+    return row | _further(one)
+
+
+def _further(item: Item | FailedItem) -> Row:
+    """What replies had beyond their forms, by column."""
+    row: Row = {}
+    for step, name, text in further_texts(item.further):
+        row[f"{step}{FURTHER}{name}"] = text
     return row
 
 

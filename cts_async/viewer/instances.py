@@ -296,7 +296,7 @@ def query_texts(line: Mapping[str, Any], max_chars: int | None = MAX_CHARS) -> J
 
 _SEARCHED: Final = (
     *("id", "blurred_query", "fused_query", "questions", "answers", "rewritten_query", "answer", "turns"),
-    *("error", "query"),
+    *("error", "query", "further"),
 )
 
 

@@ -70,6 +70,12 @@ export function conversation({ turns, mode }) {
     byTurns && turn.query ? after(turn.query) : null)));
 }
 
+/** What replies had beyond their forms, by step and under its own name. */
+export function further(page) {
+  return facts(page.further.map((field) =>
+    [[untrusted(field.step, "code"), " ", untrusted(field.name)], longText(field.text, {})]));
+}
+
 function after(query) {
   return h("div", { class: "turn-query" }, h("span", { class: "muted" }, t("turnQuery")), " ", passage(query, "span"));
 }
