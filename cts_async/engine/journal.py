@@ -31,8 +31,6 @@ MAX_PENDING: Final = 128
 _BLOCK: Final = 1 << 20
 _FIRST_BLOCK: Final = 1 << 13
 """Bytes read at once: at first, since most lines are shorter, and after that."""
-_FIRST_BLOCK: Final = 1 << 13
-"""Bytes read at once: at first, since most lines are shorter, and after that."""
 
 
 class StepMemory(Protocol):

@@ -135,8 +135,6 @@ _PLAIN: Final = re.compile(re.escape(_HEAD) + rb"([0-9a-f]{%d})" % KEY_HEX + _OK
 _PREFIX: Final = len(_HEAD) + KEY_HEX + len(_OK)
 MAX_LINES_SHOWN: Final = 5
 """Damaged lines whose numbers a notice gives."""
-MAX_LINES_SHOWN: Final = 5
-"""Damaged lines whose numbers a notice gives."""
 _BLOCK: Final = 1 << 16
 """Bytes read at once. From 128 KB on, malloc maps each block and each array of its size anew: the page faults of a
 million lines took as long as everything else (measured with 1 MB)."""
