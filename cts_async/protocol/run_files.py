@@ -38,7 +38,7 @@ from cts_async.runs.files import (
     judgments_path,
 )
 from cts_async.runs.identity import check_identity, differences
-from cts_async.runs.manifest import Manifest, read_manifest
+from cts_async.runs.manifest import Manifest, manifest_or_empty, read_manifest
 from cts_async.runs.results import LatestLines, Line, judged_fingerprint
 from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
 
@@ -269,7 +269,7 @@ def same_run(directory: Path, identity: Mapping[str, Any], option: str = "--name
     Versions before 0.8 shipped more prompts for small models (`ROLE.small.LANGUAGE`), and every run that might use them
     recorded their digests. Only the embedded model ever got them, so a run without it is still the same run.
     """
-    manifest = read_manifest(directory) or Manifest(directory=directory)
+    manifest = manifest_or_empty(directory)
     recorded = manifest.identity.prompts
     if recorded and not manifest.embedded:
         retired = {name: digest for name, digest in recorded.items() if ".small." in name}
@@ -348,7 +348,7 @@ def open_finished_run(
     """
     with locked(directory):
         check_files(directory)
-        manifest = read_manifest(directory) or Manifest(directory=directory)
+        manifest = manifest_or_empty(directory)
         written = dict(manifest.raw)
         written["further_judges"] = with_judges(manifest, judges)
         written["prices"] = {**manifest.prices, **notes["prices"]}
