@@ -252,8 +252,8 @@ def board_interactions(
         if system.n_failed_later:
             n_failed = counted(system.n_failed_later, "instance")
             notes.append(
-                f"{entrant.label}: {n_failed} failed after being asked and answered; the tables of questions and answers "
-                "count them (version 0.11 and before did not)"
+                f"{entrant.label}: {n_failed} failed after being asked and answered; the tables of questions and "
+                "answers count them (version 0.11 and before did not)"
             )
     return systems, notes
 
@@ -415,7 +415,8 @@ def losses_table(systems: Sequence[SystemLosses]) -> DataTable:
             "mean": system.mean,
             "lost": 100 - system.mean,
         }
-        row.update(system.lost)
+        for stage, points in system.lost.items():
+            row[stage] = points
         rows.append(row)
         if system.n_unplaced:
             unplaced.append(f"{system.label} {system.n_unplaced:,}")
