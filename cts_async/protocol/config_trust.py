@@ -142,11 +142,15 @@ class Trust:
         """
         entries = {entry_of(spec) for spec in used}
         chosen = {f"model {_alias(name)}" for name in named}
+
+        def rank(concern: Concern) -> tuple[Harm, bool]:
+            return concern.harm, concern.entry not in entries
+
         for concern in self.concerns:
-            if concern.entry in entries and not (concern.by_role and concern.entry in chosen):
-                return tuple(
-                    sorted(self.concerns, key=lambda concern: (concern.harm, concern.entry not in entries))
-                )
+            # A role's model that the user named would be asked without the file, too.
+            is_chosen = concern.by_role and concern.entry in chosen
+            if concern.entry in entries and not is_chosen:
+                return tuple(sorted(self.concerns, key=rank))
         return ()
 
 
