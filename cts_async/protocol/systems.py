@@ -269,8 +269,8 @@ def resolve_all(
 ) -> dict[str, ModelSpec]:
     """Specs by name. Raises one UsageError that lists every missing variable with the roles that need it.
 
-    `roles_by_model` has the roles that a model plays, by its name; `also_missing` lists what searches and visits lack, in
-    the same form. `options` are the command's options that choose other models, `trial` those that need no key.
+    `roles_by_model` has the roles that a model plays, by its name; `also_missing` lists what searches and visits lack,
+    in the same form. `options` are the command's options that choose other models, `trial` those that need no key.
 
     With `keyless`, keys and addresses may be missing: the plan is only looked at. With `keys_elsewhere`, only keys may
     be missing: the workers that execute the plan have them.
