@@ -26,6 +26,7 @@ from cts_async.records import UNKNOWN
 from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, results_of
 from cts_async.runs.finished import ORIG
 from cts_async.runs.index import id_hash
+from cts_async.runs.journal import Spent, spent_of
 from cts_async.runs.manifest import Manifest, require_manifest
 from cts_async.runs.recovery import asked_in_journal, lost_answers
 from cts_async.runs.results import (
@@ -37,7 +38,6 @@ from cts_async.runs.results import (
     judged_fingerprint,
     no_fingerprint,
 )
-from cts_async.runs.spending import Spent, spent_of
 
 # --- The lines of a results file or a judge's file that count, in columns
 

@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-TOOLS: Final = {"search": "searches", "visit": "visits"}
-"""Tools, and what they are asked for."""
+from cts_async.foreign_json import as_object
+from cts_async.runs.results import COUNTED_AS
+from cts_async.search.toolbox import every_tool
+
 MOST: Final = 20
 """Causes that are listed, the most frequent first."""
 MOST_PRINTED: Final = 3
@@ -41,8 +43,10 @@ class ToolHealth:
 
     def add(self, tools: Mapping[str, Any]) -> None:
         """Add the tools of one results line. Malformed counts and causes are ignored."""
-        for tool, word in TOOLS.items():
-            self.asked[tool] += _count(tools.get(word))
+        for tool, field_name in COUNTED_AS.items():
+            self.asked[tool] += _count(tools.get(field_name))
+        for tool, n in as_object(tools.get("others")).items():
+            self.asked[_text(tool)] += _count(n)
         self.lexical += _count(tools.get("lexical"))
         self.empty += _count(tools.get("empty"))
         failed = tools.get("failed")
@@ -55,6 +59,14 @@ class ToolHealth:
             if isinstance(n, int):
                 cause = _text(failure.get("tool")), _text(failure.get("host")), _text(failure.get("reason"))
                 self.failed[cause] += n
+
+    def tools(self) -> dict[str, str]:
+        """What each tool is asked for: "searches" and "visits", then those of further tools that were asked."""
+        requests = dict(COUNTED_AS)
+        nouns = {tool.name: tool.requests for tool in every_tool().tools}
+        for tool in sorted(self.asked.keys() - requests.keys()):
+            requests[tool] = nouns.get(tool, tool)  # of a plug-in that is no longer installed
+        return requests
 
     def n_failed(self, tool: str) -> int:
         n_failed = 0
@@ -71,14 +83,17 @@ class ToolHealth:
         return 1 - self.n_failed(tool) / asked
 
     def as_json(self) -> dict[str, Any]:
-        """Return `searches` and `visits` with their shares, then the most frequent causes; `other` counts the rest."""
+        """Return each tool's share of requests that worked, then the most frequent causes; `other` counts the rest."""
         health: dict[str, Any] = {}
-        for tool, word in TOOLS.items():
-            health[word] = {
-                "asked": self.asked[tool],
-                "failed": self.n_failed(tool),
-                "worked": self.share(tool),
-            }
+        others: dict[str, Any] = {}
+        for tool in self.tools():
+            counts = {"asked": self.asked[tool], "failed": self.n_failed(tool), "worked": self.share(tool)}
+            if tool in COUNTED_AS:
+                health[COUNTED_AS[tool]] = counts
+            else:
+                others[tool] = counts
+        if others:
+            health["others"] = others
         health["read_lexically"] = self.lexical
         failures = []
         n_listed = 0
@@ -94,7 +109,7 @@ class ToolHealth:
     def lines(self) -> list[str]:
         """Return a line for each tool with failures: "visits worked: 87 % (http 404 at example.org 12, ...)"."""
         lines = []
-        for tool, word in TOOLS.items():
+        for tool, word in self.tools().items():
             share = self.share(tool)
             if share is not None and share < 1:
                 # Rounded down: never 100 if something failed.

@@ -49,6 +49,7 @@ from cts_async.runs.untrusted import (
     nuggets_of,
     turns_of,
 )
+from cts_async.search.toolbox import every_tool
 
 Line: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
@@ -109,6 +110,7 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
         # None while the journal is being indexed.
         "trace_turns": len(search_events(run, id)) if run.journal_ready else None,
         "steps": n_steps(run, id),
+        "tools": {kind: label._asdict() for kind, label in every_tool().labels().items()},
     }
 
 

@@ -37,7 +37,7 @@ from cts_async.protocol.systems import (
 )
 from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
 from cts_async.runs.files import STEPS
-from cts_async.runs.manifest import Manifest, Tools, read_manifest
+from cts_async.runs.manifest import Tools, manifest_or_empty, read_manifest
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.toolbox import Toolbox, open_toolbox
@@ -804,7 +804,7 @@ def plan_search(
         journals.append(run / STEPS)
     replayed_tools = Tools()
     if config.replay:
-        replayed_tools = (read_manifest(config.replay[0]) or Manifest()).tools
+        replayed_tools = manifest_or_empty(config.replay[0]).tools
     documents = config.corpus or documents
     name = config.search or replayed_tools.search
     if not name and documents is None:

@@ -38,6 +38,7 @@ from cts_async.protocol.answers import (
     Wanted,
     answers_of_candidates,
     answers_of_run,
+    any_id,
 )
 from cts_async.protocol.custom.sources import label_judges
 from cts_async.protocol.forecast import (
@@ -80,7 +81,7 @@ from cts_async.runs.files import (
     STEPS,
     judgments_path,
 )
-from cts_async.runs.manifest import Manifest, read_manifest
+from cts_async.runs.manifest import manifest_or_empty, read_manifest
 from cts_async.runs.results import LatestLines, Line, failure_line, judged, judged_fingerprint
 
 _PLAIN_NAMES: Final = ("results", "per_item")
@@ -258,8 +259,7 @@ def _remarks_on_published(config: JudgeConfig, specs: Mapping[str, ModelSpec]) -
     if config.nuggets_per_call or not specs:
         return
     for run in config.runs:
-        manifest = read_manifest(run)
-        if manifest is not None and manifest.identity.as_published:
+        if manifest_or_empty(run).identity.as_published:
             yield (
                 f"{run.name} was made as published, with all nuggets in one call of its judge; here a call has at most "
                 "those of the judge's judge_nuggets (20): --nuggets-per-call 999 for all in one"
@@ -291,8 +291,7 @@ def _check_options(config: JudgeConfig) -> None:
 
 def _target_of_run(run: Path, judges: Sequence[str], limit: int | None) -> Target:
     """Refuses the judge that scored the run: its labels are in the results already."""
-    manifest = read_manifest(run)
-    scoring = "" if manifest is None else manifest.judge
+    scoring = manifest_or_empty(run).judge
     if scoring in judges:
         raise UsageError(
             f"{run}: {scoring} has scored this run; its labels are in {RESULTS}. Use another --judge, or the run's "
@@ -473,8 +472,7 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, session_notes: SessionNo
     journal = None
     if plan.targets[0].shared_journal:
         # A later command may judge other files into the same directory: their names stay.
-        manifest = read_manifest(plan.out)
-        names = [] if manifest is None else list(manifest.systems)
+        names = list(manifest_or_empty(plan.out).systems)
         for target in plan.targets:
             if target.name not in names:
                 names.append(target.name)
@@ -506,8 +504,7 @@ def _target_notes(plan: JudgePlan, target: Target) -> dict[str, Any]:
     further_judges = plan.settings
     # The scoring judge's settings are the identity.
     further_judges.pop(target.scoring or "", None)
-    manifest = read_manifest(target.directory) or Manifest(directory=target.directory)
-    judges = with_judges(manifest, further_judges)
+    judges = with_judges(manifest_or_empty(target.directory), further_judges)
     if judges:
         notes["further_judges"] = judges
     if target.shared_journal:
@@ -537,7 +534,7 @@ def verdicts_left(
         # Whether an answer has changed shows only once it has been read; whether it has no verdict, before.
         wanted: Wanted = partial(_lacks, verdicts, again=again)
         if n_outdated:
-            wanted = _any_id
+            wanted = any_id
         for judging in answers.stream(wanted):
             if n_outdated and not _needs_verdict(verdicts, judging, again=again):
                 continue
@@ -545,11 +542,6 @@ def verdicts_left(
                 events.emit(JobsFound(group, 1, 0))
             else:
                 yield PendingVerdict(judge, n, judging, scoring)
-
-
-def _any_id(id: str) -> bool:
-    """Want every answer of a stream."""
-    return True
 
 
 def _lacks(verdicts: LatestLines, id: str, *, again: bool) -> bool:
@@ -668,7 +660,7 @@ def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForeca
         path = target.directory / PER_ITEM if scoring else judgments_path(target.directory, judge)
         verdicts = LatestLines(path, judged_fingerprint)
         again = plan.config.retry_failed or not scoring
-        for judging in target.answers.stream(_any_id):
+        for judging in target.answers.stream(any_id):
             if judging.failure:
                 continue
             if not _needs_verdict(verdicts, judging, again=again):

@@ -7,14 +7,12 @@ second and in bounded memory because lines stay in their files: a results line t
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import stat
 from abc import abstractmethod
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -23,12 +21,9 @@ import orjson
 
 from cts_async import foreign_json
 from cts_async.engine.journal_index import MAX_LINE
-from cts_async.runs.untrusted import as_text
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from cts_async.runs.spending import Spent
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -183,10 +178,6 @@ BLOCK: Final = 1 << 20
 _GUARD_BYTES: Final = 64
 """Bytes before the end of what was read that must be unchanged for the file to count as the same."""
 _FIRST_ROWS: Final = 1024
-_JOURNAL_LINE: Final = re.compile(
-    rb'(?:\{"key":"[0-9a-f]{32}","ok":(?:true|false),"instance":"([^"\\\n]*)","step":"[^\n]*\}|[^\n]*)\n'
-)
-"""A whole line; group 1 is its instance if the line begins as the journal writes it."""
 
 
 def id_hash(id: str) -> int:
@@ -359,80 +350,3 @@ class Index:
     @abstractmethod
     def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
         """The rows of a block of whole lines that begins at an offset of the file."""
-
-
-class JournalIndex(Index):
-    """Index of the journal by instance.
-
-    A line that begins as the journal writes it is not parsed; any other is, and damaged ones are skipped.
-    """
-
-    kinds = ("int64", "int64")
-
-    @property
-    def n_steps(self) -> int:
-        return len(self._columns)
-
-    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[int, int]]:
-        for match in _JOURNAL_LINE.finditer(block):
-            name = match[1]
-            id = hash(name) if name is not None else _parsed_hash(match[0])
-            if id is not None:
-                yield id, offset + match.start()
-
-    def offsets(self, id: str) -> Array:
-        """Offsets of an instance's lines in file order; shape (steps,)."""
-        ids, offsets = self._columns.all()
-        found: Array = offsets[ids == id_hash(id)]
-        return found
-
-
-def _parsed_hash(line: bytes) -> int | None:
-    record = record_in(line)
-    if record is None or not isinstance(record.get("instance"), str):
-        return None
-    return id_hash(record["instance"])
-
-
-class SpendingIndex(Index):
-    """Seconds and dollars of the model calls of each instance, as a journal has them; a row for each in a block.
-
-    In a journal of several systems a run's instances begin with `prefix`. `prices` are dollars per million tokens, by
-    model and kind.
-    """
-
-    kinds = ("int64", "float64", "float64")
-
-    def __init__(self, path: Path, prefix: str, prices: Mapping[str, Mapping[str, float | None]]) -> None:
-        super().__init__(path)
-        self._prefix, self._prices = prefix, prices
-
-    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[int, float, float]]:
-        for id, spent in self._spent_in(block).items():
-            cost = spent.cost_usd(self._prices)
-            yield id, spent.latency_s, math.nan if cost is None else cost
-
-    def of(self, ids: Array) -> Array:
-        """Seconds and dollars of distinct instances, given by hash, NaN where unknown; shape (2, instances)."""
-        import numpy as np
-
-        known, *amounts = self._columns.all()
-        distinct, places = np.unique(known, return_inverse=True)
-        sums = np.array([np.bincount(places, amount) for amount in amounts])
-        found = np.full((2, len(ids)), math.nan)
-        _, here, there = np.intersect1d(ids, distinct, assume_unique=True, return_indices=True)
-        found[:, here] = sums[:, there]
-        return found
-
-    def _spent_in(self, block: bytes) -> dict[int, Spent]:
-        from cts_async.runs.spending import Spent
-
-        found: dict[int, Spent] = defaultdict(Spent)
-        for raw in block.split(b"\n"):
-            # Only calls of models have this; within a text its quotation marks would be escaped.
-            record = record_in(raw) if b'"model":' in raw else None
-            instance = record and as_text(record.get("instance"))
-            if record and instance and instance.startswith(self._prefix):
-                with suppress(AttributeError, TypeError, ValueError):  # a malformed step is left out
-                    found[id_hash(instance.removeprefix(self._prefix))].add(record)
-        return found

@@ -14,6 +14,7 @@ import errno
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias
@@ -506,15 +507,17 @@ def require_manifest(directory: Path) -> Manifest:
     return manifest
 
 
+def manifest_or_empty(directory: Path) -> Manifest:
+    """The manifest; one without fields where the directory has no run yet. Raises InputError as `read_manifest`."""
+    return read_manifest(directory) or Manifest(directory=directory)
+
+
 def manifest_of(directory: Path) -> Manifest:
     """A directory's manifest; one without fields if it is missing or damaged."""
-    manifest = None
     if directory.is_dir():
-        try:
-            manifest = read_manifest(directory)
-        except InputError:
-            manifest = None
-    return manifest or Manifest(directory=directory)
+        with suppress(InputError):
+            return manifest_or_empty(directory)
+    return Manifest(directory=directory)
 
 
 def tolerant_manifest(raw: Mapping[str, Any], directory: Path) -> Manifest:

@@ -15,8 +15,6 @@ from cts_async.errors import InputError
 from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.runs.index import (
     NO_FILE,
-    JournalIndex,
-    SpendingIndex,
     Tail,
     display_name,
     is_serializable,
@@ -26,6 +24,7 @@ from cts_async.runs.index import (
     record_in,
     stat_of,
 )
+from cts_async.runs.journal import JournalIndex, SpendingIndex
 from cts_async.runs.manifest import Manifest, tolerant_manifest
 from cts_async.runs.results import (
     ResultLines,

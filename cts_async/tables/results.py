@@ -13,7 +13,7 @@ from rich.console import Console
 from cts_async.analysis.retrieval import TurnRetrieval
 from cts_async.analysis.stats import Difference, paired_difference
 from cts_async.analysis.summary import JudgeScores, RunSummary, pooled_agreements
-from cts_async.analysis.tool_health import MOST, TOOLS, ranked
+from cts_async.analysis.tool_health import MOST, ranked
 from cts_async.llm.model import is_other_model, printable_name
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveats_in
 from cts_async.runs.cut_prompts import cut_prompt_lines
@@ -426,7 +426,7 @@ def health_table(runs: NamedRuns) -> DataTable:
             "worked": run.tools.share(tool),
         }
         for name, run in runs
-        for tool, word in TOOLS.items()
+        for tool, word in run.tools.tools().items()
         if run.tools.asked.get(tool)
     ]
     columns = (*text_columns("system", "tool"), *number_columns(asked=",", failed=",", worked=".1%"))

@@ -18,8 +18,8 @@ from cts_async.errors import InputError, UsageError
 from cts_async.records import Failure, Instance
 from cts_async.runs.files import reopen_data
 from cts_async.runs.finished import FailedItem, FinishedRun, Item, RunPath, read_path
+from cts_async.runs.journal import Spent, journal_of, spent_by
 from cts_async.runs.manifest import manifest_of
-from cts_async.runs.spending import Spent, journal_of, spent_by
 from cts_async.runs.untrusted import further_texts
 
 Row = dict[str, Any]

@@ -1,7 +1,8 @@
 """The fields of a run's files as they are written, and the JSON Schemas (draft 2020-12) that are made of them.
 
-Each class is an object in one of the files. They say what this version writes, and what kept runs of version 0.6 and
-later have; the readers in `cts_async.runs` accept more, since a file may be damaged or edited.
+Each class is an object in one of the files; its text and those of its fields are the schema's descriptions. They say
+what this version writes, and what kept runs of version 0.6 and later have. The readers in `cts_async.runs` accept more,
+such as null for an absent field, since earlier versions wrote it, and a file may be damaged or edited.
 """
 
 from __future__ import annotations
@@ -48,6 +49,13 @@ SmokeTest = Annotated[
 MadeUp = Annotated[
     Literal[True],
     Field(description="made up by `cts demo`: no score is a model's; absent from all other runs"),
+]
+FixedTemperature = Annotated[
+    Literal[0],
+    Field(
+        description="User Answerer, Rewriter and judges are asked at temperature 0 although their models' tables set "
+        "none; absent where no model is of this kind, and from runs begun before 0.12"
+    ),
 ]
 
 
@@ -113,6 +121,8 @@ class Identity(TypedDict, total=False):
     empty_answers: str
     current_date: str
     seed: int
+    as_published: bool
+    """the paper's protocol was played to the letter; absent from all other runs"""
     evidence: dict[str, Any]
     candidates: str
     """of cts judge: the file of the answers"""
@@ -159,9 +169,7 @@ class Run(TypedDict):
     embedded: NotRequired[bool]
     """the embedded model plays a role"""
     demo: NotRequired[MadeUp]
-    fixed_temperature: NotRequired[Literal[0]]
-    """User Answerer, Rewriter and judges are asked at temperature 0 although their models' tables set none;
-    absent where no model is of this kind, and from runs begun before 0.12"""
+    fixed_temperature: NotRequired[FixedTemperature]
     n_expected: Count
     n_answers: NotRequired[Count]
     """candidates that were judged, where the gold has more instances than these; absent if each has one"""
@@ -223,6 +231,8 @@ class Step(TypedDict):
     """the model's name at its provider; absent for tools and code of the user's"""
     request: NotRequired[Any]
     """what is new in the request"""
+    notes: NotRequired[dict[str, Any]]
+    """for readers; in a turn of the agent `calls`, what became of the calls of the turn before"""
     response: NotRequired[Any]
     """the recorded result"""
     error: NotRequired[dict[str, Any]]
@@ -236,7 +246,6 @@ class Step(TypedDict):
     """when it ended, seconds since 1970"""
 
 
-@_described
 # --- results.jsonl
 
 
@@ -244,6 +253,8 @@ class Step(TypedDict):
 class ToolUse(TypedDict):
     searches: Count
     visits: Count
+    others: NotRequired[dict[str, Count]]
+    """requests to further tools, by name"""
     failed: list[ToolFailures]
     lexical: Count
     """pages read without a model"""
@@ -254,6 +265,8 @@ class Search(TypedDict):
     model_calls: Count
     searches: Count
     visits: Count
+    others: NotRequired[dict[str, Count]]
+    """calls of further tools, by name"""
     forced: bool
     """the agent was made to answer at its last turn"""
     made_up: NotRequired[Count]
@@ -411,9 +424,12 @@ class ToolCalls(TypedDict):
     """share, 0 to 1"""
 
 
+@_described
 class ToolHealth(TypedDict):
     searches: ToolCalls
     visits: ToolCalls
+    others: NotRequired[dict[str, ToolCalls]]
+    """further tools, by name"""
     read_lexically: Count
     failures: list[ToolFailures]
     other_failures: Count

@@ -11,7 +11,7 @@ import pytest
 
 from cts_async.analysis.summary import summarise_run
 from cts_async.runs.cut_prompts import CutPrompts, JournalCuts, cut_prompt_lines
-from cts_async.runs.spending import cut_prompts_in
+from cts_async.runs.journal import cut_prompts_in
 from cts_async.tables.results import _remarks
 from cts_async.tables.summary import write_summary
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,9 @@ from cts_async.runs.directory import write_json
 from cts_async.runs.manifest import (
     DataFiles,
     Identity,
+    Manifest,
     Tools,
+    manifest_of,
     read_manifest,
     require_manifest,
     tolerant_manifest,
@@ -141,6 +144,37 @@ def test_field_of_another_form_is_named(tmp_path: Path, part: str, value: Any) -
     outer, _, inner = part.partition(".")
     with pytest.raises(InputError, match=f"run.json: field '{part}[.a-z]*': has to be "):
         read_manifest(written(tmp_path, SOUND | {outer: {inner: value} if inner else value}))
+
+
+MALFORMED = {
+    "identity": {"system": 5, "k": "3", "judges": "gpt", "data": [], "models": None, "scheme": "cot"},
+    "data": {"spec": ["a"], "gold": "gold.jsonl"},
+    "tools": 5,
+    "players": {"agent": ["gpt"]},
+    "prices": {"m": {"input": -1.0}},
+    "systems": "a",
+    "n_expected": -1,
+    "n_answers": True,
+    "given": ["a"],
+    "version": 6,
+}
+
+
+def test_listings_read_what_is_well_formed_of_a_malformed_manifest() -> None:
+    manifest = tolerant_manifest(MALFORMED, Path("runs/mine"))
+    assert manifest == replace(
+        Manifest(directory=Path("runs/mine")),
+        raw=MALFORMED,
+        identity=Identity(scheme="cot"),
+        data=DataFiles(gold="gold.jsonl"),
+    )
+    assert (manifest.system, manifest.k, manifest.judge, manifest.n_absent) == ("mine", None, "", 0)
+
+
+def test_damaged_manifest_counts_as_one_without_fields(tmp_path: Path) -> None:
+    written(tmp_path, MALFORMED)
+    for directory in (tmp_path, tmp_path / "missing"):
+        assert manifest_of(directory) == Manifest(directory=directory)
 
 
 @pytest.mark.parametrize("sessions", [None, {"a": 1}, "x", [7], [{"wall_s": "long"}]])

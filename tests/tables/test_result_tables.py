@@ -16,8 +16,8 @@ from rich.console import Console
 
 from cts_async import scorer
 from cts_async.analysis.summary import JudgeScores, RunSummary, summarise_run
+from cts_async.runs.journal import Spent
 from cts_async.runs.manifest import tolerant_manifest
-from cts_async.runs.spending import Spent
 from cts_async.tables.comparison import compare_runs
 from cts_async.tables.results import difference_to, other_models, print_judged, print_results, scores_table
 from cts_async.tables.summary import write_summary
