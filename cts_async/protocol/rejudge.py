@@ -38,6 +38,7 @@ from cts_async.protocol.answers import (
     Wanted,
     answers_of_candidates,
     answers_of_run,
+    any_id,
 )
 from cts_async.protocol.custom.sources import label_judges
 from cts_async.protocol.forecast import (
@@ -533,7 +534,7 @@ def verdicts_left(
         # Whether an answer has changed shows only once it has been read; whether it has no verdict, before.
         wanted: Wanted = partial(_lacks, verdicts, again=again)
         if n_outdated:
-            wanted = _any_id
+            wanted = any_id
         for judging in answers.stream(wanted):
             if n_outdated and not _needs_verdict(verdicts, judging, again=again):
                 continue
@@ -541,11 +542,6 @@ def verdicts_left(
                 events.emit(JobsFound(group, 1, 0))
             else:
                 yield PendingVerdict(judge, n, judging, scoring)
-
-
-def _any_id(id: str) -> bool:
-    """Want every answer of a stream."""
-    return True
 
 
 def _lacks(verdicts: LatestLines, id: str, *, again: bool) -> bool:
@@ -664,7 +660,7 @@ def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForeca
         path = target.directory / PER_ITEM if scoring else judgments_path(target.directory, judge)
         verdicts = LatestLines(path, judged_fingerprint)
         again = plan.config.retry_failed or not scoring
-        for judging in target.answers.stream(_any_id):
+        for judging in target.answers.stream(any_id):
             if judging.failure:
                 continue
             if not _needs_verdict(verdicts, judging, again=again):

@@ -91,9 +91,11 @@ class RunFiles:
             raise write_error(directory, error, verb="write there") from None
         self._judgments: dict[str, AppendLog] = {}
         self._verdicts: dict[str, LatestLines] = {}
-        # Candidates may change under the same id; the answers of a run cannot.
-        fingerprint = {"fingerprint": judged_fingerprint} if results == PER_ITEM else {}
-        self.finished = LatestLines(self.results_path, **fingerprint)
+        if results == PER_ITEM:
+            # Candidates may change under the same id; the answers of a run cannot.
+            self.finished = LatestLines(self.results_path, fingerprint=judged_fingerprint)
+        else:
+            self.finished = LatestLines(self.results_path)
 
     def job(
         self,
@@ -134,28 +136,31 @@ class RunFiles:
         if not instance.nuggets or not judges:
             return ()
         id, (scoring, *further) = instance.id, judges
-        left: list[str] = []
+        lacking: list[str] = []
         if self.finished.lacks_labels(id) or (retry_failed and self.finished.failed(id)):
-            left.append(scoring)
+            lacking.append(scoring)
         for judge in further:
             failed = self._found_verdicts(judge).failed(id)
             if failed is None or (failed and retry_failed):
-                left.append(judge)
-        return tuple(left)
+                lacking.append(judge)
+        return tuple(lacking)
 
     def n_unjudged(
         self, instances: Callable[[], Iterator[Instance]], judges: Sequence[str], *, retry_failed: bool
     ) -> int:
         """Number of answers, their instances not counted as failed, that some judge has still to label."""
-        n_verdicts = [len(found) for found in map(self._found_verdicts, judges[1:])]
-        n_failed = sum(self._found_verdicts(judge).n_failed for judge in judges[1:])
-        complete = self.finished.n_labelled == self.finished.n_answered == min(n_verdicts, default=0)
-        if complete and not (retry_failed and n_failed):
+        verdicts_by_judge = [self._found_verdicts(judge) for judge in judges[1:]]
+        fewest_verdicts = min(map(len, verdicts_by_judge), default=0)
+        is_complete = self.finished.n_labelled == self.finished.n_answered == fewest_verdicts
+        has_failures = any(verdicts.n_failed for verdicts in verdicts_by_judge)
+        if is_complete and not (retry_failed and has_failures):
             return 0  # saves reading the data: the usual case
         n = 0
         for instance in instances():
-            if self.finished.answered(instance.id) and not self.finished.failed(instance.id):
-                n += bool(self.judges_left(instance, judges, retry_failed=retry_failed))
+            if not self.finished.answered(instance.id) or self.finished.failed(instance.id):
+                continue
+            if self.judges_left(instance, judges, retry_failed=retry_failed):
+                n += 1
         return n
 
     def _found_verdicts(self, judge: str) -> LatestLines:
@@ -178,10 +183,12 @@ class RunFiles:
 
         Of those without a failure, `n_unjudged` have still to be judged.
         """
-        failed = self.finished.n_failed
-        finished = min(len(self.finished) - (failed if retry_failed else 0), n_expected) - n_unjudged
-        left_failed = 0 if retry_failed else min(failed, finished)
-        events.emit(JobsFound(self.directory.name, finished, left_failed))
+        n_finished, n_failed = len(self.finished), self.finished.n_failed
+        if retry_failed:  # then failures are work, too
+            n_finished, n_failed = n_finished - n_failed, 0
+        # A smaller --limit than before expects fewer than there are.
+        n_finished = min(n_finished, n_expected) - n_unjudged
+        events.emit(JobsFound(self.directory.name, n_finished, min(n_failed, n_finished)))
         for text in self.journal.report.notices(self.journal.path):
             events.emit(Notice(text))
 
