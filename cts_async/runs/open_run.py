@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -259,11 +260,10 @@ class OpenRun:
 
     def contradictions(self) -> list[str]:
         """A sentence on each file with stored scores that contradict their labels, as far as it is indexed."""
-        directory = self.place.path
         sentences: list[str] = []
         for index in (self.results, *self.judgments.values()):
-            with suppress(OSError, ValueError):  # the file was replaced meanwhile
-                sentences.append(index.contradictions(display_name(str(index.path.relative_to(directory)))))
+            name = display_name(str(index.path.relative_to(self.place.path)))
+            sentences.append(index.contradictions(name, partial(self.line, index)))
         return [sentence for sentence in sentences if sentence]
 
     def first(self) -> dict[str, Any] | None:
