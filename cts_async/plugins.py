@@ -75,7 +75,7 @@ def built_in_names(seam: Seam) -> tuple[str, ...]:
 
 def all_names(seam: Seam) -> tuple[str, ...]:
     """The built-in names and those of the plug-ins that they do not hide, each sorted; nothing is imported."""
-    return (*built_in_names(seam), *sorted(_plugins(seam)))
+    return built_in_names(seam) + tuple(sorted(_plugins(seam)))
 
 
 def is_known(seam: Seam, name: str) -> bool:
@@ -88,7 +88,9 @@ def package_of(seam: Seam, name: str) -> str:
     if _normal(name) in _built_in(seam):
         return ""
     plugin = _plugins(seam).get(_normal(name))
-    return "" if plugin is None else _package(plugin)
+    if plugin is None:
+        return ""
+    return _package(plugin)
 
 
 def load(seam: Seam, name: str) -> Any:

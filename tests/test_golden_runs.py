@@ -40,6 +40,7 @@ from golden_world import (
 )
 
 from cts_async.analysis import summary
+from cts_async.analysis.diagnose import Diagnosis
 from cts_async.errors import UsageError
 from cts_async.runs import finished as runs
 from cts_async.tables.statistics import paper_tables
@@ -110,8 +111,8 @@ def as_counted_before(patched: pytest.MonkeyPatch) -> None:
         patched.setattr(summary.ResultColumns, name, property(partial(of_answered, rate.fget)))
     usual = paper_tables._progress
 
-    def progress(runs_of: paper_tables.Runs) -> DataTable:
-        table = usual(runs_of)
+    def progress(diagnosis: Diagnosis) -> DataTable:
+        table = usual(diagnosis)
         rows = [{name: row[name] for name in row if name != "failed_later"} for row in table.rows]
         columns = [column for column in table.columns if column.heading != "failed later"]
         return replace(table, rows=rows, columns=columns)

@@ -126,7 +126,7 @@ async def run_on_cluster(
 async def _run_plan(cluster: Cluster, plan: Plan, events: Events) -> None:
     def head(files: Mapping[System, RunFiles]) -> Head:
         places = list(files.values())
-        work, budget = CampaignWork.of(plan), open_budget(plan, events)
+        work, budget = CampaignWork.from_plan(plan), open_budget(plan, events)
         return Head(cluster, places, [campaign_tasks(plan, files)], work, plan.config, budget, events)
 
     await _run(lambda notes: open_runs(plan, events, session_notes=notes), head)
@@ -134,7 +134,7 @@ async def _run_plan(cluster: Cluster, plan: Plan, events: Events) -> None:
 
 async def _run_judging(cluster: Cluster, plan: JudgePlan, events: Events) -> None:
     def head(files: list[RunFiles]) -> Head:
-        work, budget = JudgingWork.of(plan), open_budget(plan, events)
+        work, budget = JudgingWork.from_plan(plan), open_budget(plan, events)
         return Head(cluster, files, judging_tasks(plan, files, events), work, plan.config, budget, events)
 
     await _run(lambda notes: open_verdicts(plan, events, session_notes=notes), head)
@@ -144,8 +144,15 @@ async def _run(
     opened: Callable[[SessionNotes], AbstractContextManager[T]], head_of: Callable[[T], Head]
 ) -> None:
     heads: list[Head] = []
+
+    def session_notes() -> dict[str, int]:
+        # The files are opened before there is a head, and ask for its notes when they are closed.
+        if not heads:
+            return {}
+        return worker_counts(heads[0].workers)
+
     async with stoppable() as stopper:
-        with opened(lambda: worker_counts(heads[0].workers) if heads else {}) as files:
+        with opened(session_notes) as files:
             heads.append(head_of(files))
             stopper.stop = heads[0].stop
             await heads[0].run()
@@ -153,12 +160,9 @@ async def _run(
 
 def worker_counts(workers: Sequence[WorkerStatus]) -> dict[str, int]:
     """How many workers a session had, on how many hosts, and how many it lost, for a run's manifest."""
-    there = [worker for worker in workers if worker.state not in ("starting", "lost")]
-    return {
-        "workers": len(there),
-        "hosts": len({worker.host for worker in there}),
-        "lost": sum(worker.state == "lost" for worker in workers),
-    }
+    hosts = [worker.host for worker in workers if worker.state not in ("starting", "lost")]
+    n_lost = sum(worker.state == "lost" for worker in workers)
+    return {"workers": len(hosts), "hosts": len(set(hosts)), "lost": n_lost}
 
 
 class _WorkerEntry:
@@ -192,13 +196,17 @@ class _WorkerEntry:
     def received(self, update: WorkerUpdate) -> None:
         """Note that the worker is alive, and what it has called."""
         self._last_update, self._heard_at = update.number, self._loop.time()
-        calls = sum(bool(type(one) is StepEnded and one.lane and not one.replayed) for one in update.events)
-        self.status = replace(self.status, calls=self.status.calls + calls)
+        calls = self.status.calls
+        for event in update.events:
+            # A step without a lane has asked no provider.
+            if type(event) is StepEnded and event.lane and not event.replayed:
+                calls += 1
+        self.status = replace(self.status, calls=calls)
 
-    def has(self, n: int, ended: int) -> None:
-        """Record that it holds `n` tasks, and that `ended` more have ended."""
-        state: WorkerState = "working" if n else "idle"
-        self.status = replace(self.status, state=state, in_hand=n, ended=self.status.ended + ended)
+    def note_tasks(self, n_held: int, n_ended: int) -> None:
+        """Record how many tasks it holds, and how many more have ended."""
+        state: WorkerState = "working" if n_held else "idle"
+        self.status = replace(self.status, state=state, in_hand=n_held, ended=self.status.ended + n_ended)
 
     def take_replies(self) -> Replies:
         """Remove and return the answers that are not sent yet."""
@@ -208,6 +216,7 @@ class _WorkerEntry:
         answers, self.answers = self.answers, {}
         for answer in answers.values():
             if isinstance(answer, Grant):
+                # No clocks are compared: as it travels, it counts from when the worker's last update came.
                 answer.at -= self._heard_at
         return Replies(self._last_update, answers)
 
@@ -221,13 +230,17 @@ class _WorkerEntry:
     def _answer(self, number: int, answer: object) -> None:
         """Send an answer with the next turn, or a little later by itself and with others."""
         self.answers[number] = answer
-        # A permit must not use up much of its time here, however many workers there are.
-        batch_s = min(self._batch_s, answer.lease_s / 4) if isinstance(answer, Grant) else self._batch_s
+        batch_s = self._batch_s
+        if isinstance(answer, Grant):
+            # A permit must not use up much of its time here, however many workers there are.
+            batch_s = min(batch_s, answer.lease_s / 4)
         give_at = self._loop.time() + batch_s
-        if self._reply_timer is None or give_at < self._reply_at:
-            if self._reply_timer:
-                self._reply_timer.cancel()
-            self._reply_timer, self._reply_at = self._loop.call_at(give_at, self._send_replies), give_at
+        if self._reply_timer is not None:
+            if self._reply_at <= give_at:
+                return
+            self._reply_timer.cancel()
+        self._reply_timer = self._loop.call_at(give_at, self._send_replies)
+        self._reply_at = give_at
 
     def _send_replies(self) -> None:
         if self.link and self.answers:
@@ -255,7 +268,7 @@ class Head:
         self._session = os.urandom(3).hex()
         self._starting: set[anyio.CancelScope] = set()
         self._n_ended = 0
-        self._seen: set[Event] = set()
+        self._passed_on: set[Event] = set()
         """Events of which every worker has its own, and which are passed on once."""
         self._stopped: Exception | None = None
         self._held_up: RunStopped | None = None
@@ -299,19 +312,20 @@ class Head:
         finally:
             for entry in self._entries:
                 entry.kill()
-        if reason := self._stopped or self._held_up:
+        reason = self._stopped or self._held_up
+        if reason:
             raise reason
 
     async def _supervise(self, limits: Limits, background: anyio.abc.TaskGroup) -> None:
         """Run one worker, and another in its place when it is lost, until nothing is left to do."""
-        in_a_row, n_ended = 0, self._n_ended
+        n_lost, n_ended = 0, self._n_ended
         while not self._ending:
             name = f"w{len(self._entries) + 1}-{self._session}"
             setup = self._setup(name)
             entry = _WorkerEntry(name, setup.batch_s, limits)
             self._entries.append(entry)
             try:
-                link = await self._start(entry, setup, limits, first=in_a_row == 0)
+                link = await self._start(entry, setup, limits, is_replacement=n_lost > 0)
                 if link is not None:
                     await self._serve(entry, link)
                 return
@@ -321,9 +335,11 @@ class Head:
                     background.start_soon(_release_later, entry.share)
                 else:
                     entry.share.free()
-                in_a_row = in_a_row + 1 if self._n_ended == n_ended else 1
-                n_ended = self._n_ended
-                if in_a_row == MAX_LOST:
+                # In a row are those between which no worker at all has finished a task.
+                if self._n_ended > n_ended:
+                    n_lost, n_ended = 0, self._n_ended
+                n_lost += 1
+                if n_lost == MAX_LOST:
                     self.stop(
                         RunStopped(
                             f"{MAX_LOST} workers died in a row without finishing a task (last error: {lost}). "
@@ -334,7 +350,7 @@ class Head:
                 entry.kill()
 
     async def _start(
-        self, entry: _WorkerEntry, setup: Setup, limits: Limits, *, first: bool
+        self, entry: _WorkerEntry, setup: Setup, limits: Limits, *, is_replacement: bool
     ) -> WorkerLink | None:
         """A worker that is ready; None where it cannot do the work, or is not needed any more. Raises WorkerLost."""
         with anyio.CancelScope() as scope:
@@ -347,12 +363,13 @@ class Head:
         if scope.cancelled_caught:
             entry.end("ended")
             return None
-        if problem := _problem(ready):
+        problem = _problem(ready)
+        if problem:
             entry.end("lost", problem)
-            if first:  # before anything is paid
-                self.stop(UsageError(problem))
-            else:
+            if is_replacement:
                 self._events.emit(Notice(f"{problem}; the other workers continue"))
+            else:  # before anything is paid
+                self.stop(UsageError(problem))
             return None
         limits.open(ready.accounts)
         entry.became_ready(ready)
@@ -386,8 +403,12 @@ class Head:
     def _turn(self, entry: _WorkerEntry) -> WorkerTurn:
         replies = entry.take_replies()
         if self._ending:
-            return WorkerTurn(replies, (), _first_line(self._stopped) if self._stopped else "", last=True)
-        tasks = [task for leases in self._streams for task in leases.deal(entry.name)]
+            reason = _first_line(self._stopped) if self._stopped else ""
+            return WorkerTurn(replies, stop=reason, is_last=True)
+        tasks: list[Task] = []
+        for leases in self._streams:
+            tasks += leases.deal(entry.name)
+        # After all have dealt: what a stream had before it broke off is done.
         for leases in self._streams:
             if leases.failure:
                 self.stop(leases.failure)
@@ -401,20 +422,28 @@ class Head:
         except CTSError as reason:
             self.stop(reason_to_stop(reason) or reason)
             raise WorkerLost(f"its records could not be written ({reason})") from None
-        seqs = [one.seq for one in update.ended]
-        had = {task.seq: task for leases in self._streams for task in leases.ended(entry.name, seqs)}
-        entry.has(sum(leases.n_held(entry.name) for leases in self._streams), len(had))
-        self._n_ended += len(had)
-        ended = [(had[one.seq], one) for one in update.ended if one.seq in had]
+        ended = self._ended_tasks(entry, update)
         try:
             await self._write(ended)
         except CTSError as reason:
             self.stop(reason_to_stop(reason) or reason)
         for event in update.events:
             self._pass_on(event)
-        for task, one in ended:
-            self._events.emit(JobEnded(task.group, task.id, one.failure))
+        for task, finished in ended:
+            self._events.emit(JobEnded(task.group, task.id, finished.failure))
         self._apply_end(entry, update)
+
+    def _ended_tasks(self, entry: _WorkerEntry, update: WorkerUpdate) -> list[tuple[Task, FinishedTask]]:
+        """Record what tasks have ended, and return them; those that the worker did not have any more count as not."""
+        seqs = [finished.seq for finished in update.ended]
+        tasks: dict[int, Task] = {}
+        n_held = 0
+        for leases in self._streams:
+            tasks |= {task.seq: task for task in leases.ended(entry.name, seqs)}
+            n_held += leases.n_held(entry.name)
+        entry.note_tasks(n_held, len(tasks))
+        self._n_ended += len(tasks)
+        return [(tasks[finished.seq], finished) for finished in update.ended if finished.seq in tasks]
 
     def _take_requests(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Pass on what concerns the limits."""
@@ -431,32 +460,41 @@ class Head:
 
     async def _append(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Append steps to their journals and acknowledge them, and look up others."""
-        records = {number: one for number, one in update.requests if isinstance(one, Record)}
+        appended: list[int] = []
         by_journal: defaultdict[Journal, list[bytes]] = defaultdict(list)
-        for record in records.values():
-            by_journal[self._runs[record.run].journal].append(record.line)
+        for number, request in update.requests:
+            if isinstance(request, Record):
+                by_journal[self._runs[request.run].journal].append(request.line)
+                appended.append(number)
         for journal, lines in by_journal.items():
             await journal.append_lines(lines)
-        entry.answers |= dict.fromkeys(records)
+        entry.answers |= dict.fromkeys(appended)
+        # After the records: a task may look for a step of the same update.
         for number, request in update.requests:
             if isinstance(request, Lookup):
                 entry.answers[number] = self._runs[request.run].journal.raw(request.key)
 
     async def _write(self, ended: Iterable[tuple[Task, FinishedTask]]) -> None:
-        by_file: defaultdict[tuple[int, str | None], list[bytes]] = defaultdict(list)
-        for task, one in ended:
-            for judge, line in one.lines:
-                by_file[task.run, judge].append(line)
-        # Results last: an instance with a result is never done again, so nothing of it may be missing.
-        for (run, judge), lines in sorted(by_file.items(), key=lambda item: item[0][1] is None):
+        results: defaultdict[int, list[bytes]] = defaultdict(list)
+        verdicts: defaultdict[tuple[int, str], list[bytes]] = defaultdict(list)
+        for task, finished in ended:
+            for judge, line in finished.lines:
+                if judge is None:
+                    results[task.run].append(line)
+                else:
+                    verdicts[task.run, judge].append(line)
+        for (run, judge), lines in verdicts.items():
             await self._runs[run].add_lines(judge, lines)
+        # Results last: an instance with a result is never done again, so nothing of it may be missing.
+        for run, lines in results.items():
+            await self._runs[run].add_lines(None, lines)
 
     def _pass_on(self, event: Event) -> None:
         """Emit a worker's event as one of the whole run."""
         if not isinstance(event, (StepEnded, AttemptFailed)):
-            if event in self._seen:
+            if event in self._passed_on:
                 return
-            self._seen.add(event)
+            self._passed_on.add(event)
         self._events.emit(event)
         if isinstance(event, GroupHeldUp):
             for leases in self._streams:
@@ -477,11 +515,16 @@ class Head:
     def _lose(self, entry: _WorkerEntry, reason: str) -> None:
         entry.end("lost", reason)
         entry.share.lose()
-        had = [task for leases in self._streams for task in leases.lost(entry.name)]
-        if self._stopped is None:
-            where = f" on {entry.status.host}" if entry.status.host else ""
-            what = f"{had[0].id} is" if len(had) == 1 else f"{len(had)} tasks are"
-            self._events.emit(Notice(f"lost worker {entry.name}{where} ({reason}); {what} given to others"))
+        tasks: list[Task] = []
+        for leases in self._streams:
+            tasks += leases.lost(entry.name)
+        if self._stopped is not None:
+            return
+        worker = f"worker {entry.name}"
+        if entry.status.host:
+            worker += f" on {entry.status.host}"
+        dealt_again = f"{tasks[0].id} is" if len(tasks) == 1 else f"{len(tasks)} tasks are"
+        self._events.emit(Notice(f"lost {worker} ({reason}); {dealt_again} given to others"))
 
     def _cancel_starting(self) -> None:
         for scope in self._starting:
@@ -506,8 +549,9 @@ def _problem(ready: WorkerReady) -> str:
     """Why a worker cannot do the work; "" if it can."""
     if ready.version != __version__:
         return f"{ready.host} has cts_async {ready.version}, this machine has {__version__}: install the same version"
-    elsewhere = ready.refused and ready.host != gethostname()
-    return f"{ready.host}: {ready.refused}" if elsewhere else ready.refused
+    if ready.refused and ready.host != gethostname():
+        return f"{ready.host}: {ready.refused}"
+    return ready.refused
 
 
 def _first_line(reason: Exception) -> str:

@@ -78,7 +78,7 @@ class Grant:
     lease_s: float
     in_outage: bool
     """Whether the request is sent during an outage: then its failure costs no retry."""
-    last: bool
+    is_last: bool
     """Whether its step is given up if this fails."""
 
 
@@ -109,7 +109,9 @@ class LeasedAccount(Account):
         self._late_s, self._late_at = LATE_S, -inf
 
     def take(self, now: float, tokens: float, by: float | None = None, *, reserved: float = 0.0) -> Permit:
-        until = now + (EVEN_LEASE_S if self.paced else LEASE_S)
+        until = now + LEASE_S
+        if self.paced:
+            until = now + EVEN_LEASE_S
         permit = super().take(now, tokens, until, reserved=reserved)
         permit.leased_at = now
         return permit
@@ -142,9 +144,10 @@ class SharedLane(Lane):
             raise self.stopped
         if self._limited:
             self._note_idle_time()
-        first = not self._waiting
+        nobody_waits = not self._waiting
         granted = self._queue(ask.seq, ask.tokens, ask.step_key, ask.reserved)
-        if first:
+        # Behind others it has to wait anyway: whoever lets them through lets it through, too.
+        if nobody_waits:
             self._pump()
         return granted
 
@@ -187,9 +190,10 @@ class Limits:
 
     def open(self, accounts: Iterable[RemoteAccount]) -> None:
         """Open a lane for each account that has none."""
-        for one in accounts:
-            if one.account not in self.lanes:
-                lane = self.lanes[one.account] = SharedLane(one.name, one.limits, self.events)
+        for remote in accounts:
+            if remote.account not in self.lanes:
+                lane = SharedLane(remote.name, remote.limits, self.events)
+                self.lanes[remote.account] = lane
                 self.background.start_soon(lane.dispatch)
 
 
@@ -235,11 +239,11 @@ class WorkerShare:
                 del self._permits[report.number]
             lane.reported(permit, report)
 
-    def settle(self, number: int, true: Cost) -> None:
+    def settle(self, number: int, cost: Cost) -> None:
         """Replace the reservation of a call that is over by its true cost."""
         reserved = self._reserved.pop(number, None)
         if reserved is not None and self.limits.budget:
-            self.limits.budget.settle(reserved, true)
+            self.limits.budget.settle(reserved, cost)
 
     def lose(self) -> None:
         """Cancel the requests of a worker that is gone; all that it may have spent counts as spent."""
@@ -257,16 +261,19 @@ class WorkerShare:
     def _admitted(
         self, number: int, lane: SharedLane, step_key: str, granted: asyncio.Future[Permit]
     ) -> None:
-        wanted = self._waiting.pop(number, None) is not None
+        is_waiting = self._waiting.pop(number, None) is not None
         if granted.cancelled():
             return
-        if reason := granted.exception():
+        reason = granted.exception()
+        if reason:
             self._answer(number, reason)
-        elif wanted:
-            self._permits[number] = lane, granted.result()
-            self._answer(number, lane.granted(granted.result(), step_key))
-        else:
-            lane.unused(granted.result())
+            return
+        permit = granted.result()
+        if is_waiting:
+            self._permits[number] = lane, permit
+            self._answer(number, lane.granted(permit, step_key))
+        else:  # withdrawn after it was granted, and before this callback ran
+            lane.unused(permit)
 
     async def _reserve(self, number: int, ask: Reserve) -> None:
         assert self.limits.budget, "workers have a budget only if the head has one"
@@ -289,7 +296,7 @@ class Requests:
         self.wake = wake
         self._numbers = count(1)
         self._waiting: dict[int, tuple[object, asyncio.Future[Any]]] = {}
-        self.new: list[tuple[int, Any]] = []
+        self.unsent: list[tuple[int, Any]] = []
         self.withdrawn: list[int] = []
         self.reports: dict[int, Report] = {}
         self.settled: list[tuple[int, Cost]] = []
@@ -299,7 +306,7 @@ class Requests:
         number = next(self._numbers)
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = owner, answered
-        self.new.append((number, request))
+        self.unsent.append((number, request))
         self.wake()
         try:
             return number, await answered
@@ -317,8 +324,8 @@ class Requests:
         self.reports[report.number] = report
         self.wake()
 
-    def settle(self, number: int, true: Cost) -> None:
-        self.settled.append((number, true))
+    def settle(self, number: int, cost: Cost) -> None:
+        self.settled.append((number, cost))
         self.wake()
 
     def answer(self, answers: Mapping[int, Any], update_sent_at: float) -> None:
@@ -329,15 +336,17 @@ class Requests:
                 continue  # withdrawn
             if isinstance(answer, RunStopped):
                 answered.set_exception(answer)
-            else:
-                if isinstance(answer, Grant):
-                    answer.at += update_sent_at
-                answered.set_result(answer)
+                continue
+            if isinstance(answer, Grant):
+                # The head counts from the arrival of that update, which was not before it was sent: so the permit
+                # is no younger than this says.
+                answer.at += update_sent_at
+            answered.set_result(answer)
 
     def stop(self, reason: RunStopped, owner: object) -> None:
         """Answer the requests of one owner with `reason`."""
-        for whose, answered in self._waiting.values():
-            if whose is owner and not answered.done():
+        for waiting_owner, answered in self._waiting.values():
+            if waiting_owner is owner and not answered.done():
                 answered.set_exception(reason)
 
 
@@ -364,8 +373,9 @@ class RemoteLane(Lane):
             used_s = max(0.0, now - grant.at)
             if used_s < grant.lease_s:
                 break
+            # Too late: it is given back unused, and another one is asked for.
             self._requests.withdraw(number)
-        if grant.last:
+        if grant.is_last:
             self._hopeless.add(step_key)
         self.in_flight += 1
         self._permits[number] = grant, used_s

@@ -35,14 +35,20 @@ MAX_WORKERS: Final = 256
 MAX_PER_CPU: Final = 8
 """On this machine: more would get no more done, and each is a process of some 100 MB."""
 CONNECT_S: Final = 4.0
+"""For a host to take the connection, before its address counts as wrong."""
 OBJECT_STORE_BYTES: Final = 80 << 20
 """Nearly the least that Ray takes: messages are small, and travel without it."""
 MAX_TEMPORARY: Final = 24
 """Characters of the temporary directory: a socket's path has at most 107, of which Ray and we take up to 83."""
 PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
 WORKER_VARIABLES: Final = (
-    *(*PROXIES, *map(str.lower, PROXIES)),
-    *("SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CACHE_HOME", "CTS_LOCAL_MODEL", "CUDA_VISIBLE_DEVICES"),
+    *PROXIES,
+    *map(str.lower, PROXIES),
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "XDG_CACHE_HOME",
+    "CTS_LOCAL_MODEL",
+    "CUDA_VISIBLE_DEVICES",
 )
 """What workers on this machine get besides keys and what every child process gets."""
 RAY_SETTINGS: Final = {
@@ -52,7 +58,7 @@ RAY_SETTINGS: Final = {
     # A process that touches the object store after its daemon died ends without an error: messages go without it.
     "RAY_max_direct_call_object_size": "8000000",
 }
-OWN_SETTINGS: Final = {
+LOCAL_SETTINGS: Final = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # by which it listens on 127.0.0.1 only, on any system
     "RAY_AUTH_MODE": "token",
     "RAY_worker_niceness": "0",  # workers are the run, and Ray has them come last
@@ -148,7 +154,7 @@ async def _call(method: Any, *arguments: Any) -> Any:
     try:
         answer: asyncio.Future[Any] = asyncio.wrap_future(method.remote(*arguments).future())
         # Ray's client fails when its future is cancelled with ours; an error that comes later concerns nobody.
-        answer.add_done_callback(lambda late: late.cancelled() or late.exception())
+        answer.add_done_callback(_note_error)
         return await asyncio.shield(answer)
     except ray.exceptions.RayTaskError:
         raise
@@ -158,6 +164,12 @@ async def _call(method: Any, *arguments: Any) -> Any:
         if ray.is_initialized() and not isinstance(error, ConnectionError):
             raise
         raise WorkerSilent(CUT_OFF) from None  # Ray's client has several classes for this
+
+
+def _note_error(answer: asyncio.Future[Any]) -> None:
+    """Take a late error, so that the event loop does not report it as one that nobody has seen."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 def _lost(error: Exception) -> WorkerLost:
@@ -175,13 +187,17 @@ def _lost(error: Exception) -> WorkerLost:
 # --- Ray, started or joined
 
 
+def _no_report(message: str) -> None:
+    """Report nothing."""
+
+
 @contextmanager
 def connect(
     address: str | None,
     workers: int | None,
     keys: Iterable[str] = (),
     *,
-    report: Callable[[str], None] = lambda message: None,
+    report: Callable[[str], None] = _no_report,
 ) -> Iterator[RayCluster]:
     """A cluster, ready to start workers; a Ray that was started for it ends with the block.
 
@@ -192,55 +208,71 @@ def connect(
     if importlib.util.find_spec("ray") is None:
         raise UsageError("--ray and --workers need Ray, which is not installed: pip install ray grpcio")
     if address is None:
-        where, workers = "", workers or 1
-        most = MAX_PER_CPU * (os.cpu_count() or 1)
-        if workers > most:
-            raise UsageError(
-                f"--workers {workers}: at most {most} on this machine ({MAX_PER_CPU} for each CPU); "
-                "more need a cluster (--ray)"
-            )
-        report("starting Ray on this machine")
-        settings = {**RAY_SETTINGS, **OWN_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        least = child_environment(*WORKER_VARIABLES, *keys)
-        options: dict[str, object] = {
-            "address": "local",
-            "num_cpus": workers,
-            "include_dashboard": False,
-            "object_store_memory": OBJECT_STORE_BYTES,
-        }
+        with _ray_of_this_machine(workers or 1, keys, report) as cluster:
+            yield cluster
     else:
-        where = _reachable(address.strip())
-        report(f"joining Ray ({where})")
-        settings, least, options = RAY_SETTINGS, None, {"address": where}
-    with _environment(settings), _initialized(where, options, settings, least):
-        if where:
-            free = int(_ray().available_resources().get("CPU", 0))
-            total = int(_ray().cluster_resources().get("CPU", 0))
-            workers = min(free, MAX_WORKERS) if workers is None else workers
-            if workers < 1:
-                raise UsageError(
-                    f"--ray {where}: none of the cluster's {total} CPUs is free; give --workers N to wait "
-                    "for some, or try again later"
-                )
-            if workers > free:
-                report(
-                    f"{free} of {workers} workers can start now: the cluster has {total} CPUs, {free} are free"
-                )
-        yield RayCluster(workers or 1, where)
+        with _joined_cluster(address.strip(), workers, report) as cluster:
+            yield cluster
+
+
+@contextmanager
+def _ray_of_this_machine(
+    workers: int, keys: Iterable[str], report: Callable[[str], None]
+) -> Iterator[RayCluster]:
+    limit = MAX_PER_CPU * (os.cpu_count() or 1)
+    if workers > limit:
+        raise UsageError(
+            f"--workers {workers}: at most {limit} on this machine ({MAX_PER_CPU} for each CPU); "
+            "more need a cluster (--ray)"
+        )
+    report("starting Ray on this machine")
+    # The token is this run's alone: nobody else on this machine can send its workers anything.
+    settings = {**RAY_SETTINGS, **LOCAL_SETTINGS, "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    options: dict[str, object] = {
+        "address": "local",
+        "num_cpus": workers,
+        "include_dashboard": False,
+        "object_store_memory": OBJECT_STORE_BYTES,
+    }
+    variables = child_environment(*WORKER_VARIABLES, *keys)
+    with _environment(settings), _initialized("", options, settings, variables):
+        yield RayCluster(workers, "")
+
+
+@contextmanager
+def _joined_cluster(address: str, workers: int | None, report: Callable[[str], None]) -> Iterator[RayCluster]:
+    address = _reachable(address)
+    report(f"joining Ray ({address})")
+    with _environment(RAY_SETTINGS), _initialized(address, {"address": address}, RAY_SETTINGS, None):
+        n_free = int(_ray().available_resources().get("CPU", 0))
+        n_cpus = int(_ray().cluster_resources().get("CPU", 0))
+        if workers is None:
+            workers = min(n_free, MAX_WORKERS)
+        if workers < 1:
+            raise UsageError(
+                f"--ray {address}: none of the cluster's {n_cpus} CPUs is free; give --workers N to wait "
+                "for some, or try again later"
+            )
+        if workers > n_free:
+            report(
+                f"{n_free} of {workers} workers can start now: "
+                f"the cluster has {n_cpus} CPUs, {n_free} are free"
+            )
+        yield RayCluster(workers, address)
 
 
 def _reachable(text: str) -> str:
     """The address as Ray takes it. Raises UsageError where nothing answers there."""
-    where, host, port = read_address(text)
+    address, host, port = read_address(text)
     if host:
         try:
             socket.create_connection((host, port), CONNECT_S).close()
         except OSError as error:
             reason = error.strerror or f"no answer within {CONNECT_S:g} s"
             raise UsageError(
-                f"--ray {where}: {reason}; is Ray running there (ray start --head), at that port?"
+                f"--ray {address}: {reason}; is Ray running there (ray start --head), at that port?"
             ) from None
-    return where
+    return address
 
 
 def read_address(text: str, environ: Mapping[str, str] = os.environ) -> tuple[str, str, int]:
@@ -248,45 +280,50 @@ def read_address(text: str, environ: Mapping[str, str] = os.environ) -> tuple[st
 
     Raises UsageError.
     """
-    where = environ.get("RAY_ADDRESS", "").strip() or text if text == "auto" else text
-    if where == "auto":
-        return where, "", 0
-    parts = ADDRESS.fullmatch(where)
+    address = text
+    if text == "auto":
+        address = environ.get("RAY_ADDRESS", "").strip() or text
+    if address == "auto":
+        return address, "", 0
+    parts = ADDRESS.fullmatch(address)
     if parts is None:
-        named = f" (RAY_ADDRESS is {where})" if where != text else ""
-        raise UsageError(f"--ray {text}{named}: write it as auto, HOST:6379 or ray://HOST:10001")
-    return where, parts["host"].strip("[]"), int(parts["port"])
+        variable = f" (RAY_ADDRESS is {address})" if address != text else ""
+        raise UsageError(f"--ray {text}{variable}: write it as auto, HOST:6379 or ray://HOST:10001")
+    return address, parts["host"].strip("[]"), int(parts["port"])
 
 
 @contextmanager
 def _initialized(
-    where: str, options: dict[str, object], settings: Mapping[str, str], least: Mapping[str, str] | None
+    address: str,
+    options: dict[str, object],
+    settings: Mapping[str, str],
+    variables: Mapping[str, str] | None,
 ) -> Iterator[None]:
-    """Ray, with processes that get `settings` and, on this machine, only the environment `least` besides."""
+    """Ray, with processes that get `settings` and, on this machine, only these `variables` besides."""
     import ray
     import ray._private.worker
 
     ray._private.worker._worker_logs_enabled = False  # else it prints that workers died, to standard output
-    base = tempfile.gettempdir()
-    with tempfile.TemporaryDirectory(
-        prefix="cts-ray-", dir=base if len(base) <= MAX_TEMPORARY else "/tmp", ignore_cleanup_errors=True
-    ) as temporary:
+    folder = tempfile.gettempdir()
+    if len(folder) > MAX_TEMPORARY:
+        folder = "/tmp"
+    with tempfile.TemporaryDirectory(prefix="cts-ray-", dir=folder, ignore_cleanup_errors=True) as temporary:
         # Only this user may enter `temporary`; what Ray makes below may be written by everybody.
         inner = Path(temporary, "r")
         inner.mkdir()
-        if not where:
+        if not address:
             options["_temp_dir"] = str(inner)
         try:
             # Ray has workers look for modules where its driver stands, before anywhere else: in no user's folder.
-            with _signals_blocked(), contextlib.chdir(inner), _environment(settings, only=least):
+            with _signals_blocked(), contextlib.chdir(inner), _environment(settings, only=variables):
                 init: Any = ray.init
                 init(log_to_driver=False, logging_level=logging.CRITICAL, **options)
         except Exception as error:  # anything at all, by Ray's version and what is wrong with the machine
             ray.shutdown()
             reason = (" ".join(str(error).split()) or type(error).__name__)[:300]
-            if not where:
+            if not address:
                 raise UsageError(f"--workers: Ray does not start: {reason}") from None
-            raise UsageError(f"--ray {where}: {reason} ({CHECK})") from None
+            raise UsageError(f"--ray {address}: {reason} ({CHECK})") from None
         try:
             yield
         finally:
@@ -296,7 +333,7 @@ def _initialized(
 @contextmanager
 def _environment(settings: Mapping[str, str], *, only: Mapping[str, str] | None = None) -> Iterator[None]:
     """Add variables to the environment for the block, or have no others but those in `only`."""
-    before = dict(os.environ)
+    saved = dict(os.environ)
     if only is not None:
         os.environ.clear()
         os.environ.update(only)
@@ -305,7 +342,7 @@ def _environment(settings: Mapping[str, str], *, only: Mapping[str, str] | None 
         yield
     finally:
         os.environ.clear()
-        os.environ.update(before)
+        os.environ.update(saved)
 
 
 @contextmanager
@@ -315,9 +352,9 @@ def _signals_blocked() -> Iterator[None]:
     The head gets them after the block, and has the workers finish what is in flight.
     """
     on_term = signal.getsignal(signal.SIGTERM)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    saved_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, on_term)  # Ray has put an exit of its own there
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, saved_mask)

@@ -18,6 +18,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from cts_async.custom import RoleName
 from cts_async.datasets import sha256_of
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane
@@ -25,7 +26,7 @@ from cts_async.engine.runner import Context
 from cts_async.errors import RunStopped, UsageError, reason_to_stop
 from cts_async.protocol.answers import Repeats
 from cts_async.protocol.config_trust import Spec
-from cts_async.protocol.custom.sources import Players, is_script, with_files
+from cts_async.protocol.custom.sources import CustomRole, Players, is_script, with_files
 from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import (
@@ -128,35 +129,35 @@ class NeededFile:
 
 def portable_players(players: Players) -> tuple[Players, list[NeededFile]]:
     """Custom roles with absolute paths, and their files. Raises UsageError for what exists in this process only."""
-    paths: dict[Path, None] = {}
+    scripts: dict[Path, None] = {}
 
-    def note(path: Path) -> Path | None:
+    def add_script(path: Path) -> Path | None:
         if not is_script(path):
             return None
-        paths[path] = None
+        scripts[path] = None
         return path
 
-    resolved = {
-        label: {role: with_files(one, note) for role, one in roles.items()}
-        for label, roles in players.items()
-    }
-    return resolved, [NeededFile(path, sha256_of(path)) for path in paths]
+    portable: dict[str, dict[RoleName, CustomRole]] = {}
+    for label, player_by_role in players.items():
+        portable[label] = {role: with_files(player, add_script) for role, player in player_by_role.items()}
+    return portable, [NeededFile(path, sha256_of(path)) for path in scripts]
 
 
 def check_machine(files: Iterable[NeededFile], specs: Iterable[Spec], environ: Mapping[str, str]) -> None:
     """Raise UsageError naming what this machine lacks: a file, or the keys of these models and tools."""
     keys = dict.fromkeys(spec.key_env for spec in specs if spec.key_env)
-    if missing := [key for key in keys if not environ.get(key, "").strip()]:
+    missing = [key for key in keys if not environ.get(key, "").strip()]
+    if missing:
         raise UsageError(f"no {', '.join(missing)} in the environment of its Ray: restart that with it")
     for file in files:
         file.check()
 
 
-def share_in_flight(asked: int | None, usual: int, workers: int) -> int:
-    """Tasks that one of `workers` works on at once: its part of those `asked` for, else of the `usual` more."""
-    if asked is not None:
-        return max(1, -(-asked // workers))
-    return min(usual, max(LEAST_IN_FLIGHT, -(-usual * SPARE // workers)))
+def share_in_flight(requested: int | None, usual: int, workers: int) -> int:
+    """Tasks that one of `workers` works on at once: its part of the number requested, else of the `usual` more."""
+    if requested is not None:
+        return max(1, ceil(requested / workers))
+    return min(usual, max(LEAST_IN_FLIGHT, ceil(usual * SPARE / workers)))
 
 
 # --- A campaign
@@ -166,9 +167,9 @@ def campaign_tasks(plan: Plan, files: Files) -> Iterator[Task]:
     """The instances that have to be done, all systems of an instance side by side."""
     resumed = any(len(run.journal) for run in files.values())
     numbers = {system: number for number, system in enumerate(plan.systems)}
-    for seq, (left, system) in enumerate(work_left(plan, files)):
-        group, id = files[system].directory.name, left.instance.id
-        yield Task(seq, group, id, numbers[system], left, resumed=resumed)
+    for seq, (remaining, system) in enumerate(work_left(plan, files)):
+        group, id = files[system].directory.name, remaining.instance.id
+        yield Task(seq, group, id, numbers[system], remaining, resumed=resumed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,18 +180,22 @@ class CampaignWork:
     files: tuple[NeededFile, ...]
 
     @classmethod
-    def of(cls, plan: Plan) -> CampaignWork:
+    def from_plan(cls, plan: Plan) -> CampaignWork:
+        """Build from a plan, with absolute paths: workers may run in another folder, or on another machine."""
         search = replace(
             plan.search,
             corpus=plan.search.corpus and plan.search.corpus.resolve(),
             replayed=tuple(run.resolve() for run in plan.search.replayed),
         )
-        files = [NeededFile(search.corpus, search.corpus_sha256 or "")] if search.corpus else []
-        replayed = zip(search.replayed, search.replayed_sha256, strict=True)
-        files += [NeededFile(run / STEPS, sha256) for run, sha256 in replayed]
+        files = []
+        if search.corpus:
+            files.append(NeededFile(search.corpus, search.corpus_sha256 or ""))
+        for run, sha256 in zip(search.replayed, search.replayed_sha256, strict=True):
+            files.append(NeededFile(run / STEPS, sha256))
         custom, scripts = portable_players(plan.custom)
-        sent = replace(plan, search=search, instances=_no_instances, custom=custom)
-        return cls(sent, (*files, *scripts))
+        files += scripts
+        portable_plan = replace(plan, search=search, instances=_no_instances, custom=custom)
+        return cls(portable_plan, tuple(files))
 
     @asynccontextmanager
     async def opened(
@@ -203,13 +208,15 @@ class CampaignWork:
             open_resources(plan, environ, events, lane_of) as resources,
             open_cast(plan, resources) as cast,
         ):
-            yield OpenWork(
-                resources.lanes,
-                [share_in_flight(plan.config.in_flight, instances_in_flight(resources), workers)],
-                lambda task: walk_of(resources, cast, systems[task.run], task.payload),
-                lambda task, ended: lines_of(systems[task.run], task.payload, ended, scoring=cast.scoring),
-                resources.host,
-            )
+            in_flight = share_in_flight(plan.config.in_flight, instances_in_flight(resources), workers)
+
+            def walk_of_task(task: Task) -> Callable[[Context], Awaitable[Any]]:
+                return walk_of(resources, cast, systems[task.run], task.payload)
+
+            def lines_of_task(task: Task, ended: Any) -> EndedLines:
+                return lines_of(systems[task.run], task.payload, ended, scoring=cast.scoring)
+
+            yield OpenWork(resources.lanes, [in_flight], walk_of_task, lines_of_task, resources.host)
 
 
 def _no_instances() -> Iterator[Instance]:
@@ -223,23 +230,25 @@ def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
     """A stream of tasks for each judge; the n-th tasks of all streams are equally old."""
     resumed = any(len(run.journal) for run in files)
 
-    def tasks_of(stream: int, judge: str) -> Iterator[Task]:
+    def tasks_of_judge(stream: int, judge: str) -> Iterator[Task]:
         for n, verdict in enumerate(verdicts_left(plan, judge, files, events)):
             judging = verdict.judging
+            question = 0
+            # The lexical judge asks no model: there is no call to share.
+            if judge != LEXICAL and judging in plan.repeats:
+                question = hash((judge, judging.question_hash))
             yield Task(
                 seq=stream + n * len(plan.judges),
                 group=plan.group(judge),
                 id=plan.targets[verdict.n].job_id(judging.instance.id),
                 run=verdict.n,
                 payload=verdict,
-                question=hash((judge, judging.question_hash))
-                if judge != LEXICAL and judging in plan.repeats
-                else 0,
+                question=question,
                 resumed=resumed,
                 stream=stream,
             )
 
-    return [tasks_of(stream, judge) for stream, judge in enumerate(plan.judges)]
+    return [tasks_of_judge(stream, judge) for stream, judge in enumerate(plan.judges)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +259,8 @@ class JudgingWork:
     files: tuple[NeededFile, ...] = ()
 
     @classmethod
-    def of(cls, plan: JudgePlan) -> JudgingWork:
+    def from_plan(cls, plan: JudgePlan) -> JudgingWork:
+        """Build from a plan, whose answers travel with the tasks."""
         custom, scripts = portable_players(plan.custom)
         return cls(replace(plan, targets=(), repeats=Repeats([]), custom=custom), tuple(scripts))
 
@@ -263,18 +273,16 @@ class JudgingWork:
         async with open_resources(plan, environ, events, lane_of) as resources:
             judges = {name: resources.judge(name) for name in plan.judges}
             usual = share_in_flight(plan.config.in_flight, instances_in_flight(resources), workers)
+            in_flight = [width_of(judge, plan.judges, usual) for judge in plan.judges]
 
-            def walk_of(task: Task) -> Callable[[Context], Awaitable[Any]]:
-                wanted: PendingVerdict = task.payload
-                return partial(make_verdict, judge=judges[wanted.judge], judging=wanted.judging)
+            def walk_of_task(task: Task) -> Callable[[Context], Awaitable[Any]]:
+                verdict: PendingVerdict = task.payload
+                return partial(make_verdict, judge=judges[verdict.judge], judging=verdict.judging)
 
-            yield OpenWork(
-                resources.lanes,
-                [width_of(judge, plan.judges, usual) for judge in plan.judges],
-                walk_of,
-                lambda task, ended: verdict_lines(task.payload, ended),
-                resources.host,
-            )
+            def lines_of_task(task: Task, ended: Any) -> EndedLines:
+                return verdict_lines(task.payload, ended)
+
+            yield OpenWork(resources.lanes, in_flight, walk_of_task, lines_of_task, resources.host)
 
 
 # --- Leases: pure, but for reading the stream of tasks
@@ -286,6 +294,7 @@ MAX_AHEAD: Final = 4096
 READ_S: Final = 0.02
 """Reading ahead takes no longer than this at once: where most is done already, a next task may be far."""
 MAX_DEATHS: Final = 3
+"""Workers lost with a task before it counts as the cause: it is done last, and alone."""
 
 
 @dataclass(slots=True)
@@ -313,8 +322,7 @@ class Leases:
         self._later: defaultdict[int, list[Task]] = defaultdict(list)
         """By question, tasks that wait for another worker to end theirs."""
         self._holders: dict[str, _Holder] = {}
-        self._dropped: set[str] = set()
-        """Groups."""
+        self._dropped_groups: set[str] = set()
         self._dropped_tasks: dict[int, Task] = {}
         """Tasks of such groups that some worker has: it may end them, and nobody waits for it."""
         self.failure: RunStopped | None = None
@@ -323,11 +331,14 @@ class Leases:
     @property
     def over(self) -> bool:
         """Whether every task has ended or was dropped."""
-        return not (self._read(1) or self._unread or self._n_later() or self._n_held())
+        if self._read(1) or self._unread:
+            return False
+        return self._n_later() + self._n_held() == 0
 
     def n_held(self, worker: str) -> int:
         """How many tasks a worker has."""
-        return len(self._holders[worker].tasks) if worker in self._holders else 0
+        holder = self._holders.get(worker)
+        return len(holder.tasks) if holder else 0
 
     def joined(self, worker: str, in_flight: int) -> None:
         """Add a worker that works on `in_flight` tasks at once."""
@@ -341,8 +352,9 @@ class Leases:
             return []
         self._read(min(room * len(self._holders), MAX_AHEAD))
         if self._unread is None:
-            left = len(self._ready) + self._n_later() + self._n_held()
-            room = min(room, ceil(left / len(self._holders)) - len(holder.tasks))
+            # The end is near: an even part for everybody, so that none works alone while the others have ended.
+            n_open = len(self._ready) + self._n_later() + self._n_held()
+            room = min(room, ceil(n_open / len(self._holders)) - len(holder.tasks))
         dealt: list[Task] = []
         while len(dealt) < room and self._ready:
             deadly, _, task = self._ready[0]
@@ -355,51 +367,69 @@ class Leases:
             dealt.append(task)
             if deadly:
                 break
-        holder.tasks |= {task.seq: task for task in dealt}
+        for task in dealt:
+            holder.tasks[task.seq] = task
         return dealt
 
     def ended(self, worker: str, seqs: Sequence[int]) -> list[Task]:
         """Record that tasks have ended; returns those that the worker had."""
         if worker not in self._holders:
             return []
-        ended = {task.seq: task for task in self._taken(self._holders[worker], seqs)}
-        return [task for seq in seqs if (task := ended.get(seq) or self._dropped_tasks.pop(seq, None))]
+        removed = {task.seq: task for task in self._remove(self._holders[worker], seqs)}
+        ended = []
+        for seq in seqs:
+            task = removed.get(seq) or self._dropped_tasks.pop(seq, None)
+            if task is not None:
+                ended.append(task)
+        return ended
 
     def lost(self, worker: str) -> list[Task]:
         """Remove a worker that is gone; returns its tasks, which others get."""
         holder = self._holders.pop(worker, None)
-        had = self._taken(holder, sorted(holder.tasks)) if holder else []
-        for task in had:
+        if holder is None:
+            return []
+        tasks = self._remove(holder, sorted(holder.tasks))
+        for task in tasks:
+            # Its steps may be in the journal already.
             self._add(replace(task, resumed=True, deaths=task.deaths + 1))
-        return had
+        return tasks
 
     def drop(self, group: str) -> None:
         """Deal nothing of this group any more, and wait for none of it."""
-        self._dropped.add(group)
+        self._dropped_groups.add(group)
         for holder in self._holders.values():
             dropped = [task.seq for task in holder.tasks.values() if task.group == group]
-            self._dropped_tasks |= {task.seq: task for task in self._taken(holder, dropped)}
+            for task in self._remove(holder, dropped):
+                self._dropped_tasks[task.seq] = task
         waiting = [task for _, _, task in self._ready]
-        waiting += [task for tasks in self._later.values() for task in tasks]
+        for tasks in self._later.values():
+            waiting += tasks
         self._ready, self._later = [], defaultdict(list)
         for task in waiting:
             self._add(task)
 
     def _add(self, task: Task) -> None:
-        if task.group not in self._dropped:
-            heappush(self._ready, (max(0, task.deaths + 1 - MAX_DEATHS), task.seq, task))
+        if task.group not in self._dropped_groups:
+            # From MAX_DEATHS on, the more it has had, the later it comes.
+            deadly = max(0, task.deaths + 1 - MAX_DEATHS)
+            heappush(self._ready, (deadly, task.seq, task))
 
-    def _taken(self, holder: _Holder, seqs: Iterable[int]) -> list[Task]:
+    def _remove(self, holder: _Holder, seqs: Iterable[int]) -> list[Task]:
         """Remove tasks from a worker; others of the same question need not wait any more."""
-        taken = [task for seq in seqs if (task := holder.tasks.pop(seq, None))]
-        questions = {task.question for task in taken} - {0}
+        removed = []
+        for seq in seqs:
+            task = holder.tasks.pop(seq, None)
+            if task is not None:
+                removed.append(task)
+        questions = {task.question for task in removed} - {0}
         if questions:
+            # It may be at another task of the same question itself.
             questions -= {task.question for task in holder.tasks.values()}
         for question in questions:
             del self._asking[question]
             for task in self._later.pop(question, ()):
                 self._add(task)
-        return taken
+        return removed
 
     def _n_held(self) -> int:
         return sum(len(holder.tasks) for holder in self._holders.values())
@@ -410,11 +440,15 @@ class Leases:
     def _read(self, n: int) -> bool:
         """Read until `n` tasks are ready, for READ_S at most; True if any is ready."""
         until = self._clock() + READ_S
-        while self._unread is not None and (len(self._ready) < n or self._ready[0][0]):
+        while self._unread is not None:
+            all_deadly = bool(self._ready) and self._ready[0][0] > 0
+            if len(self._ready) >= n and not all_deadly:
+                break
+            task = None
             try:
                 task = next(self._unread, None)
             except (RunStopped, UsageError, OSError) as error:
-                self.failure, task = reason_to_stop(error), None
+                self.failure = reason_to_stop(error)
                 if self.failure is None:
                     raise
             if task is None:

@@ -131,7 +131,7 @@ class WorkerTurn:
     tasks: tuple[Task, ...] = ()
     stop: str = ""
     """Why no new request is to be sent; "" to go on."""
-    last: bool = False
+    is_last: bool = False
     """Whether no more tasks will come."""
 
 
@@ -192,9 +192,17 @@ class Worker:
         """Wait until everything is open, or cannot be (`WorkerReady.refused`)."""
         await self._opened.wait()
         self._note_sending()
-        in_flight = max(self._opened_work.in_flight) if self._opened_work else 1
-        where = socket.gethostname(), os.getpid(), __version__
-        return WorkerReady(*where, in_flight, _taken(self._accounts), self._refused)
+        in_flight = 1
+        if self._opened_work:
+            in_flight = max(self._opened_work.in_flight)
+        return WorkerReady(
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=__version__,
+            in_flight=in_flight,
+            accounts=_drain(self._accounts),
+            refused=self._refused,
+        )
 
     def give(self, replies: Replies) -> None:
         """Take answers, during a turn or between two."""
@@ -245,7 +253,9 @@ class Worker:
 
     def _budget(self) -> RemoteBudget | None:
         config = self._setup.budget
-        return None if config is None else RemoteBudget(self.requests, deadline_at(config.deadline))
+        if config is None:
+            return None
+        return RemoteBudget(self.requests, deadline_at(config.deadline))
 
     def _job(self, task: Task) -> Job:
         assert self._opened_work is not None, "its runner asks for jobs"
@@ -253,17 +263,18 @@ class Worker:
         journal = self._journals.setdefault(run, RemoteJournal(run, self.requests))
 
         async def finish(ended: Any) -> None:
-            data = tuple(
-                (judge, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
-                for judge, line in work.lines_of(task, ended)
-            )
-            self._ended.append(FinishedTask(task.seq, data, ended if isinstance(ended, StepError) else None))
+            # As bytes already: the head, of which there is one, only appends them.
+            lines = []
+            for judge, line in work.lines_of(task, ended):
+                lines.append((judge, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)))
+            failure = ended if isinstance(ended, StepError) else None
+            self._ended.append(FinishedTask(task.seq, tuple(lines), failure))
             self._end_turn_soon()
 
+        is_shared = task.question != 0
         # Another task of the same question may have been done, here or elsewhere.
-        find = journal.find_at_head if task.resumed or task.question else None
-        shared = task.question != 0
-        return Job(task.group, task.id, journal, work.walk_of(task), finish, shared=shared, elsewhere=find)
+        find = journal.find_at_head if task.resumed or is_shared else None
+        return Job(task.group, task.id, journal, work.walk_of(task), finish, shared=is_shared, elsewhere=find)
 
     def _take(self, turn: WorkerTurn) -> None:
         self.give(turn.replies)
@@ -272,23 +283,25 @@ class Worker:
         if turn.stop and self.runner:
             self._stop_received = True
             self.runner.stop(Interrupted(turn.stop))
-        if turn.last:
+        if turn.is_last:
             for feed in self._feeds:
                 feed.close()
 
     def _take_update(self) -> WorkerUpdate:
         requests = self.requests
         reports, requests.reports = tuple(requests.reports.values()), {}
+        # A stop that the head ordered is no news to it.
+        stopped = None if self._stop_received else self._stopped
         return WorkerUpdate(
             self._n_updates,
-            requests=_taken(requests.new),
-            withdrawn=_taken(requests.withdrawn),
+            requests=_drain(requests.unsent),
+            withdrawn=_drain(requests.withdrawn),
             reports=reports,
-            settled=_taken(requests.settled),
-            ended=_taken(self._ended),
-            events=_taken(self._emitted),
-            accounts=_taken(self._accounts),
-            stopped=None if self._stop_received else self._stopped,
+            settled=_drain(requests.settled),
+            ended=_drain(self._ended),
+            events=_drain(self._emitted),
+            accounts=_drain(self._accounts),
+            stopped=stopped,
             crash=self._crash,
             over=self._closed,
         )
@@ -313,11 +326,11 @@ class Worker:
         self._sent_at.pop(self._n_updates - DATED_UPDATES, None)
 
 
-def _taken(queue: list[T]) -> tuple[T, ...]:
+def _drain(queue: list[T]) -> tuple[T, ...]:
     """Empty a list, and return what was in it."""
-    taken = tuple(queue)
+    items = tuple(queue)
     queue.clear()
-    return taken
+    return items
 
 
 class _Feed:
@@ -357,8 +370,10 @@ class RemoteJournal:
     async def find_at_head(self, key: str) -> dict[str, Any] | None:
         """The record of a step that any process has executed."""
         _, line = await self._requests.ask(Lookup(self._run, key))
-        # Another job may have executed it here meanwhile.
-        return self._recent.get(key) if line is None else orjson.loads(line)
+        if line is None:
+            return self._recent.get(key)  # another job may have executed it here meanwhile
+        record: dict[str, Any] = orjson.loads(line)
+        return record
 
     async def append(self, record: Mapping[str, Any]) -> None:
         await self._requests.ask(Record(self._run, journal_line(record)))

@@ -22,11 +22,11 @@ MAX_VALUE_CHARS: Final = 4_000
 """Of a text, or of another value as JSON; of a longer one the beginning is kept, as text."""
 
 
-def further_fields(reply: Mapping[Any, Any], known: Collection[str]) -> dict[str, Any]:
-    """The fields of a reply that are not `known` and not empty, as plain JSON values, in its order."""
+def further_fields(reply: Mapping[Any, Any], form: Collection[str]) -> dict[str, Any]:
+    """The fields of a reply that are not of its form and not empty, as plain JSON values, in its order."""
     fields: dict[str, Any] = {}
     for name, value in reply.items():
-        if not isinstance(name, str) or name in known:
+        if not isinstance(name, str) or name in form:
             continue
         if value is None or (isinstance(value, str | list | dict) and not value):
             continue
@@ -42,21 +42,23 @@ def further_in_list(text: str, list_name: str, item_name: str) -> dict[str, Any]
 
     A field of items is a list with a value for each item, None where an item has none.
     """
-    if "{" not in text:  # a bare array: most replies
+    # Most replies are a bare array of texts: they are not parsed a second time.
+    if "{" not in text:
         return {}
     try:
         value = find_json(text).value
     except UnusableOutput:
         return {}
-    beside: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     items: Any = value
     if isinstance(value, dict):
         name = _name_of_list(value, list_name)
         items = value.get(name)
-        beside = further_fields(value, (name,))
+        fields = further_fields(value, (name,))
     if isinstance(items, list):
-        beside |= further_fields(_by_name(items, item_name), beside)
-    return beside
+        # A field beside the list is about all of them, and goes before one of the same name in the items.
+        fields |= further_fields(_by_name(items, item_name), fields)
+    return fields
 
 
 def _name_of_list(value: Mapping[str, Any], usual: str) -> str:
@@ -76,9 +78,13 @@ def _by_name(items: Sequence[Any], item_name: str) -> dict[str, list[Any]]:
         if isinstance(item, dict) and item_name in item:
             names.update(dict.fromkeys(item))
     names.pop(item_name, None)
-    columns: dict[str, list[Any]] = {}
-    for name in names:
-        columns[name] = [item.get(name) if isinstance(item, dict) else None for item in items]
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for item in items:
+        for name, column in columns.items():
+            value = None
+            if isinstance(item, dict):
+                value = item.get(name)
+            column.append(value)
     return columns
 
 
@@ -93,4 +99,6 @@ def _limited(value: Any) -> Any:
         except TypeError:  # an object of a function's own, or a text that is cut in the middle of a character
             value = reprlib.repr(value)
     text: str = value.encode(errors="replace").decode()
-    return text if len(text) <= MAX_VALUE_CHARS else f"{text[:MAX_VALUE_CHARS]}…"
+    if len(text) > MAX_VALUE_CHARS:
+        text = f"{text[:MAX_VALUE_CHARS]}…"
+    return text

@@ -54,14 +54,14 @@ def check_out(out: Path, inputs: Iterable[Path], *, force: bool) -> None:
 
 
 def write_records(
-    out: str, rows: Iterable[Mapping[str, Any]], what: str, inputs: Iterable[Path], *, force: bool
+    out: str, rows: Iterable[Mapping[str, Any]], plural: str, inputs: Iterable[Path], *, force: bool
 ) -> None:
     """Write JSON Lines to the file `out`, checked as by `check_out`, and say how many; or to standard output for "-"."""
     if out != STDOUT:
         check_out(Path(out), inputs, force=force)
     n = write_jsonl(out, rows)
     if out != STDOUT:
-        typer.echo(f"{n:,} {what} in {out}", err=True)
+        typer.echo(f"{n:,} {plural} in {out}", err=True)
 
 
 def write_json_file(path: Path, value: Any, option: int = orjson.OPT_INDENT_2) -> None:
@@ -90,13 +90,13 @@ def checked(kind: TypeAdapter[T], value: Any, path: Path, *, line: int | None = 
     try:
         return kind.validate_python(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        problem = first["msg"].replace("Input should", "must").replace("Field required", "is missing")
-        if first["type"] == "string_too_short":
+        mistake = error.errors(include_url=False, include_context=False)[0]
+        problem = mistake["msg"].replace("Input should", "must").replace("Field required", "is missing")
+        if mistake["type"] == "string_too_short":
             problem = "is empty"
-        elif first["type"] != "missing":
-            problem += f", is {short(first['input'])}"
-        field = ".".join(map(str, first["loc"])) or None
+        elif mistake["type"] != "missing":
+            problem += f", is {short(mistake['input'])}"
+        field = ".".join(map(str, mistake["loc"])) or None
         raise InputError(path, problem, line=line, field=field) from None
 
 
@@ -117,29 +117,36 @@ def read_columns(
     `columns` has the spellings of each name, compared by letters and digits alone. InputError for a missing column,
     unless it is `optional`.
     """
-    names: dict[str, str] | None = None
+    headers: dict[str, str] | None = None
     for line, row in read_table(path, "TSV", quoting=quoting):
-        names = names or _find_columns(path, row, columns, optional)
-        yield line, {ours: row[theirs].strip() for ours, theirs in names.items()}
+        # Every row has the same columns: the first one that there is tells them.
+        if headers is None:
+            headers = _headers_by_name(path, row, columns, optional)
+        yield line, {name: row[header].strip() for name, header in headers.items()}
 
 
-def _find_columns(
+def _headers_by_name(
     path: Path, row: Row, columns: Mapping[str, Sequence[str]], optional: Collection[str]
 ) -> dict[str, str]:
-    theirs = {_fold(name): name for name in reversed(row)}
-    found = {}
-    for ours, spellings in columns.items():
-        name = next((theirs[_fold(one)] for one in spellings if _fold(one) in theirs), None)
-        if name is not None:
-            found[ours] = name
-        elif ours not in optional:
-            problem = f"the column is missing; the columns are {listed(row)}"
-            raise InputError(path, problem, line=1, field=" or ".join(spellings))
-    return found
+    by_letters: dict[str, str] = {}
+    for header in row:
+        by_letters.setdefault(_letters(header), header)
+    headers = {}
+    for name, spellings in columns.items():
+        for spelling in spellings:
+            if _letters(spelling) in by_letters:
+                headers[name] = by_letters[_letters(spelling)]
+                break
+        else:
+            if name not in optional:
+                problem = f"the column is missing; the columns are {listed(row)}"
+                raise InputError(path, problem, line=1, field=" or ".join(spellings))
+    return headers
 
 
-def _fold(name: str) -> str:
-    return "".join(c for c in name.casefold() if c.isalnum())
+def _letters(name: str) -> str:
+    """Return the letters and digits of a column's name, in one case: releases spell the same one differently."""
+    return "".join(char for char in name.casefold() if char.isalnum())
 
 
 # --- Evaluation dictionaries -----------------------------------------------------------------------------
@@ -148,6 +155,7 @@ MAX_EVALUATION_BYTES: Final = 512 * 1024 * 1024
 """One metric of all of Qulac's conversations, with and without answers, has about 80 MB."""
 _PICKLES: Final = (".pkl", ".pickle")
 _ARCHIVES: Final = (".tar", ".gz", ".tgz", ".zip")
+# Of protocol 2 and later; of a dictionary in protocols 0 and 1.
 _PICKLE_STARTS: Final = (b"\x80", b"(d", b"}q")
 _ARCHIVE_STARTS: Final = (b"\x1f\x8b", b"PK\x03\x04")
 _CONVERT: Final = (
@@ -186,10 +194,10 @@ def read_judgments(
 
     InputError where no facet is judged, or no document of the corpus.
     """
-    found = read_facet_qrels(path)
-    judged = {facet: found[facet] for facet in facets if facet in found}
+    qrels = read_facet_qrels(path)
+    judged = {facet: qrels[facet] for facet in facets if facet in qrels}
     if not judged:
-        ids = f"it judges {listed(list(found)[:3])}, their ids are like {next(iter(facets), None)!r}"
+        ids = f"it judges {listed(list(qrels)[:3])}, their ids are like {next(iter(facets), None)!r}"
         forms = "instance 0 document grade, or of the Web Track's diversity task: topic facet document grade"
         raise InputError(
             path, f"judges none of the {len(facets):,} intents: {ids}; expected are lines of: {forms}"
@@ -220,11 +228,11 @@ def facet_instances(
         yield Instance(id, description, request, nuggets or ())
 
 
-def annotations_of(queries: Iterable[AnnotatedQuery], pairs: Mapping[str, HumanPairs]) -> Annotations:
+def merged_annotations(queries: Iterable[AnnotatedQuery], pairs: Mapping[str, HumanPairs]) -> Annotations:
     """Collect what people wrote; queries with the same text are one, with the id and the need of the first."""
-    merged: dict[str, AnnotatedQuery] = {}
+    by_text: dict[str, AnnotatedQuery] = {}
     for query in queries:
-        first = merged.setdefault(query.query, query)
-        questions = tuple(dict.fromkeys((*first.questions, *query.questions)))
-        merged[query.query] = replace(first, questions=questions)
-    return Annotations(merged, pairs)
+        merged = by_text.setdefault(query.query, query)
+        questions = dict.fromkeys((*merged.questions, *query.questions))
+        by_text[query.query] = replace(merged, questions=tuple(questions))
+    return Annotations(by_text, pairs)

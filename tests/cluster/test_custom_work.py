@@ -101,7 +101,7 @@ def test_role_named_by_a_relative_path_gives_the_same_results_in_a_worker(
 
 def test_a_file_that_has_changed_since_the_plan_is_refused(tmp_path: Path) -> None:
     path = script(tmp_path, "my_lab.py", FUNCTION)
-    work = CampaignWork.of(planned(f"{path}:ask", configured(tmp_path), "runs"))
+    work = CampaignWork.from_plan(planned(f"{path}:ask", configured(tmp_path), "runs"))
     (file,) = (file for file in work.files if file.path == path)
     file.check()
     path.write_text(FUNCTION + "# changed\n")

@@ -115,7 +115,7 @@ def test_instances_give_the_lines_of_a_local_run(tmp_path: Path, refusing: str) 
             await run_plan(local, KEYS, Events())
             with open_runs(apart, Events()) as files:
                 tasks = list(campaign_tasks(apart, files))
-                work = CampaignWork.of(apart)
+                work = CampaignWork.from_plan(apart)
                 written = await done_at_a_bench(work, tasks, tmp_path / "steps.jsonl", KEYS)
         assert [task.seq for task in tasks] == list(range(3 * N))
         assert [task.run for task in tasks[:3]] == [0, 1, 2]
@@ -162,7 +162,9 @@ def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
             with open_verdicts(apart, Events()) as files:
                 streams = judging_tasks(apart, files, Events())
                 tasks = [task for stream in streams for task in stream]
-                written = await done_at_a_bench(JudgingWork.of(apart), tasks, tmp_path / "steps.jsonl", KEYS)
+                written = await done_at_a_bench(
+                    JudgingWork.from_plan(apart), tasks, tmp_path / "steps.jsonl", KEYS
+                )
             assert len(provider.seen) == 2 * asked
         assert written[0, None] == lines_of(tmp_path / "local" / PER_ITEM)
         for judge in ("other", "lexical"):
@@ -189,7 +191,7 @@ def test_tasks_of_judges_are_equally_old_and_those_with_the_same_question_have_i
 
 def test_missing_key_is_named_and_keys_never_travel(tmp_path: Path) -> None:
     config = configured(tmp_path, "http://127.0.0.1:9/v1")
-    work = CampaignWork.of(planned(tmp_path, config, "runs"))
+    work = CampaignWork.from_plan(planned(tmp_path, config, "runs"))
 
     async def main() -> None:
         await done_at_a_bench(work, [], tmp_path / "steps.jsonl", {})
@@ -201,7 +203,7 @@ def test_missing_key_is_named_and_keys_never_travel(tmp_path: Path) -> None:
 
 def test_lexical_judge_has_one_task_in_flight_next_to_others(tmp_path: Path) -> None:
     config = configured(tmp_path, "http://127.0.0.1:9/v1")
-    work = JudgingWork.of(planned_judging(tmp_path, config, "out"))
+    work = JudgingWork.from_plan(planned_judging(tmp_path, config, "out"))
 
     async def main() -> list[int]:
         async with work.opened(KEYS, Events(), lambda *account: None, workers=2) as bench:  # type: ignore[arg-type]

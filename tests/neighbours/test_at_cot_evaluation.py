@@ -293,7 +293,7 @@ def opened(folder: Path, qrels: str, **evaluation: object) -> Judgments | None:
 def test_pseudo_judgments_come_from_the_intent_text(tmp_path: Path) -> None:
     found = opened(tmp_path, "intent:1")
     assert found is not None
-    assert (found.given, found.caption) == (
+    assert (found.by_people, found.caption) == (
         None,
         "bm25 over pages.jsonl; pseudo-judgments (what the intent's own text ranks best), "
         "not relevance judgments",

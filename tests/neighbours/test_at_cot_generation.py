@@ -25,13 +25,13 @@ from cts_async.neighbours.at_cot.generation import (
     GeneratedQuestions,
     TokenF1,
     alignment_table,
-    asked_first,
+    compared_mode,
     correlation_test,
+    first_questions,
     generation_tables,
     scheme_rows,
     scheme_table,
     score_queries,
-    source_of,
     type_table,
 )
 from cts_async.neighbours.inputs import published
@@ -212,15 +212,15 @@ def test_first_questions_of_a_query_are_compared(tmp_path: Path) -> None:
     """The first intent that has a conversation counts; questions asked at once go before those of respond."""
     which, when = Generated(("Which?",), ("specify",)), Generated(("When?",), ("specify",))
     respond = talk(tmp_path, "cot", "respond", {"2-1": ["When?"], "1-2": ["Which?", "Why?"]})
-    assert asked_first([respond], BLURRED) == {"cot": {"jaguar": which, "ferry": when}}
-    assert asked_first([respond], {"1-2": "jaguar"}) == {"cot": {"jaguar": which}}
+    assert first_questions([respond], BLURRED) == {"cot": {"jaguar": which, "ferry": when}}
+    assert first_questions([respond], {"1-2": "jaguar"}) == {"cot": {"jaguar": which}}
     at_once = talk(tmp_path, "standard", "at-once", {"1-1": ["Which?"]})
     select = talk(tmp_path, "at-cot", "select", {"1-1": ["jaguar cat"]})
-    assert source_of([respond, at_once, select]) == "at-once"
-    assert asked_first([respond, at_once, select], BLURRED) == {"standard": {"jaguar": which}}
-    assert source_of([respond, select]) == "respond"
+    assert compared_mode([respond, at_once, select]) == "at-once"
+    assert first_questions([respond, at_once, select], BLURRED) == {"standard": {"jaguar": which}}
+    assert compared_mode([respond, select]) == "respond"
     # Offered queries are no questions.
-    assert (source_of([select]), asked_first([select], BLURRED)) == (None, {})
+    assert (compared_mode([select]), first_questions([select], BLURRED)) == (None, {})
 
 
 # --- Tables in print -------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from cts_async.neighbours.clariq.tasks import (
     read_clariq_evaluation,
     read_clariq_run,
     read_predictions,
-    selected,
+    top_questions,
 )
 
 # -- task 2: question relevance -------------------------------------------------------------------------
@@ -75,7 +75,7 @@ TOPICS = {"F01": "7", "F02": "7", "F03": "9"}
 
 def test_question_on_top_is_asked_and_of_equal_ones_the_last() -> None:
     run = [("7", "Q1", 1.0), ("7", "Q2", 3.0), ("7", "Q3", 3.0), ("7", "Q4", 2.0), ("9", "Q4", -1.0)]
-    assert selected(run) == {"7": "Q3", "9": "Q4"}
+    assert top_questions(run) == {"7": "Q3", "9": "Q4"}
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,7 @@ def test_interrupted_run_with_given_questions_repeats_no_step(write: Write) -> N
 
 def test_given_texts_travel_to_the_workers_with_the_plan(write: Write) -> None:
     plan = planned(**GIVEN, stop_after="rewrite")
-    work = pickle.loads(pickle.dumps(CampaignWork.of(plan)))
+    work = pickle.loads(pickle.dumps(CampaignWork.from_plan(plan)))
     assert work.plan.given == plan.given
     assert not work.plan.searches
 

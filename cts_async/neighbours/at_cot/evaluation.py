@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -18,11 +19,11 @@ from cts_async.neighbours.at_cot.generation import (
     ALIGNMENT,
     MARKS,
     Scorer,
-    asked_first,
+    compared_mode,
+    first_questions,
     generation_tables,
     open_scorer,
-    retrieved_first,
-    source_of,
+    retrieval_after_first_turn,
 )
 from cts_async.neighbours.inputs import published, read_judgments
 from cts_async.records import SCHEMES, Instance, Mode
@@ -41,7 +42,7 @@ class Judgments:
 
     ranker: Ranker
     caption: str
-    given: retrieval.Qrels | None = field(repr=False)
+    by_people: retrieval.Qrels | None = field(repr=False)
     """People's grades by instance id; None for pseudo-judgments, which are not comparable with published values."""
     pseudo_depth: int
     level: int = 1
@@ -49,8 +50,8 @@ class Judgments:
 
     def qrels(self, intents: Mapping[str, str]) -> retrieval.Qrels:
         """Grades of documents by instance id; `intents` are q* by id."""
-        if self.given is not None:
-            return self.given
+        if self.by_people is not None:
+            return self.by_people
         return retrieval.pseudo_qrels(self.ranker, intents, self.pseudo_depth)
 
 
@@ -73,17 +74,21 @@ def open_judgments(
     path = config.corpus or dataset.corpus
     if path is None:
         return None
-    given, judges = None, retrieval.PSEUDO_JUDGMENTS
+    by_people, judges = None, retrieval.PSEUDO_JUDGMENTS
     corpus = Corpus.open(path)
+
+    def is_document(id: str) -> bool:
+        return corpus.document(id) is not None
+
     if depth is None:
         ids = [instance.id for instance in instances]
-        given = read_judgments(Path(config.qrels), ids, lambda id: corpus.document(id) is not None)
-        judges = f"{len(given)} of {len(ids)} intents judged in {Path(config.qrels).name}"
+        by_people = read_judgments(Path(config.qrels), ids, is_document)
+        judges = f"{len(by_people)} of {len(ids)} intents judged in {Path(config.qrels).name}"
     ranker: Ranker = corpus
     if config.reranker:
         ranker = CrossEncoderRanker(ranker, config.reranker, corpus)
     caption = f"{ranker.name} over {path.name}; {judges}{retrieval.relevant_from(level)}"
-    return Judgments(ranker, caption, given, depth or 0, level)
+    return Judgments(ranker, caption, by_people, depth or 0, level)
 
 
 # --- All tables ------------------------------------------------------------------------------------------
@@ -133,7 +138,9 @@ def evaluate_finished(runs: Sequence[RunSummary], config: EvaluationConfig) -> C
     except UsageError as error:
         return ConversationReport((), (f"Not evaluated, since the data cannot be read again: {error}.",))
     directories = [run.directory for run in runs]
-    ids = {line["id"] for directory in directories for line in read_results(directory / RESULTS)}
+    ids: set[str] = set()
+    for directory in directories:
+        ids.update(line["id"] for line in read_results(directory / RESULTS))
     instances = [instance for instance in dataset.instances() if instance.id in ids]
     judgments = open_judgments(config, dataset, instances)
     scorer = open_scorer(config.encoder)
@@ -155,65 +162,73 @@ def evaluate_conversations(
     """
     measures = config.measures
     paper = paper_columns(config.published, dataset.name)
-    blurred, intents = {}, {}
+    queries, intents = {}, {}
     for instance in instances:
-        blurred[instance.id], intents[instance.id] = instance.query, instance.intent
-    talks = [
+        queries[instance.id], intents[instance.id] = instance.query, instance.intent
+    runs = [
         retrieval.read_conversation_run(directory)
         for directory in directories
         if (directory / "run.json").exists()
     ]
-    if judgments is None or judgments.given is None:
+    if judgments is None or judgments.by_people is None:
         # Values of table 8 are comparable only where people judged.
         paper = replace(paper, retrieval="")
-    searched, qrels = (judgments.caption, judgments.qrels(intents)) if judgments else ("", {})
+    caption = ""
+    qrels: retrieval.Qrels = {}
+    if judgments:
+        caption, qrels = judgments.caption, judgments.qrels(intents)
     tables: list[DataTable] = []
     if paper.sizes:
-        tables.append(sizes_table(dataset, blurred, judgments, paper))
+        tables.append(sizes_table(dataset, queries, judgments, paper))
+    # Groups share most of their notes: each is given once, in the order of the groups.
     notes: dict[str, None] = {}
     retrieved: list[retrieval.TurnRetrieval] = []
-    groups = retrieval.comparable_groups(talks)
+    groups = retrieval.comparable_groups(runs)
     for name, group in groups:
-        found = None
-        by_turn: list[DataTable] = []
+        by_turn = None
+        retrieval_tables: list[DataTable] = []
         if judgments:
-            texts = _counted(retrieval.queries_of(group, blurred), "retrieving", on_progress)
+            texts = _with_progress(retrieval.queries_of(group, queries), "retrieving", on_progress)
             ranked = dict(retrieval.rankings(judgments.ranker, texts, measures))
-            found = retrieval.retrieve_turns(
-                group, blurred, ranked, qrels, measures, name=name, level=judgments.level
+            by_turn = retrieval.retrieve_turns(
+                group, queries, ranked, qrels, measures, name=name, level=judgments.level
             )
-            retrieved.append(found)
-            by_turn += turn_tables(found, searched, paper)
-            notes |= dict.fromkeys(_notes(found, blurred, judgments, paper))
-        generation: list[DataTable] = []
-        if dataset.annotations is not None and source_of(group) is not None:
-            generation = generation_tables(
-                asked_first(group, blurred),
+            retrieved.append(by_turn)
+            retrieval_tables += turn_tables(by_turn, caption, paper)
+            notes |= dict.fromkeys(_retrieval_notes(by_turn, queries, judgments, paper))
+        group_tables: list[DataTable] = []
+        if dataset.annotations is not None and compared_mode(group) is not None:
+            after_first_turn = None
+            if by_turn:
+                after_first_turn = retrieval_after_first_turn(by_turn, by_turn.measures[0], queries)
+            group_tables += generation_tables(
+                first_questions(group, queries),
                 dataset.annotations(),
                 scorer,
-                retrieved_first(found, found.measures[0], blurred) if found else None,
+                after_first_turn,
                 dataset=paper.generation,
-                judged_by=searched,
+                judged_by=caption,
                 on_progress=partial(on_progress, "comparing questions"),
             )
-            notes |= dict.fromkeys(_sources(generation, group, found))
-        of_group = [*generation, *by_turn]
-        tables += _named(of_group, name) if len(groups) > 1 else of_group
-    if retrieved and not any(found.cells for found in retrieved):
+            notes |= dict.fromkeys(_generation_notes(group_tables, group, by_turn))
+        group_tables += retrieval_tables
+        tables += _tables_of_group(group_tables, name) if len(groups) > 1 else group_tables
+    if retrieved and not any(by_turn.cells for by_turn in retrieved):
         note = "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
         notes[note] = None
     if not judgments:
         notes["Nothing was retrieved: name documents with --corpus FILE.jsonl."] = None
-    return ConversationReport(tuple(tables), tuple(notes), tuple(retrieved), searched)
+    return ConversationReport(tuple(tables), tuple(notes), tuple(retrieved), caption)
 
 
-def _counted(items: Sequence[str], task: str, on_progress: Progress) -> Iterator[str]:
+def _with_progress(items: Sequence[str], task: str, on_progress: Progress) -> Iterator[str]:
     for done, item in enumerate(items, start=1):
         yield item
         on_progress(task, done, len(items))
 
 
-def _named(tables: Iterable[DataTable], group: str) -> Iterator[DataTable]:
+def _tables_of_group(tables: Iterable[DataTable], group: str) -> Iterator[DataTable]:
+    """Yield the tables under names and titles of their group: a name becomes a file's."""
     word = re.sub(r"[/:]|, ", "_", group).replace(" ", "-")
     for table in tables:
         yield replace(table, name=f"{table.name}_{word}", title=f"{table.title}: {group}")
@@ -222,53 +237,56 @@ def _named(tables: Iterable[DataTable], group: str) -> Iterator[DataTable]:
 # --- Notes for readers of the numbers --------------------------------------------------------------------
 
 
-def _sources(
-    generation: Sequence[DataTable],
-    talks: Sequence[retrieval.ConversationRun],
-    found: retrieval.TurnRetrieval | None,
+def _generation_notes(
+    tables: Sequence[DataTable],
+    runs: Sequence[retrieval.ConversationRun],
+    by_turn: retrieval.TurnRetrieval | None,
 ) -> Iterator[str]:
     """Notes on the questions behind tables 5 to 7 and the correlation."""
-    if source_of(talks) == "at-once":
-        k = max(talk.k for talk in talks if talk.mode == "at-once")
+    if compared_mode(runs) == "at-once":
+        k = max(run.k for run in runs if run.mode == "at-once")
         yield f"Tables 5 to 7 are of {k} questions asked at once about each query, as the paper generates several."
     else:
         yield (
             "Tables 5 to 7 are of the first question of respond; --mode at-once generates several for each query, "
             "as the paper does."
         )
-    if any(table.name == ALIGNMENT for table in generation) and found:
-        yield f"Retrieval in the table of section 7 is {found.measures[0]}."
+    if by_turn and any(table.name == ALIGNMENT for table in tables):
+        yield f"Retrieval in the table of section 7 is {by_turn.measures[0]}."
 
 
-def _notes(
-    found: retrieval.TurnRetrieval, blurred: Mapping[str, str], judgments: Judgments, paper: PaperColumns
+def _retrieval_notes(
+    by_turn: retrieval.TurnRetrieval, queries: Mapping[str, str], judgments: Judgments, paper: PaperColumns
 ) -> Iterator[str]:
     """Notes on table 8: which instances its means are over, and the limits of its judgments."""
-    if not found.cells:
+    if not by_turn.cells:
         return
-    n_judged, n = len(found.without[found.measures[0]]), len(blurred)
+    measure = by_turn.measures[0]  # all measures are over the same instances
+    n_judged, n = len(by_turn.without[measure]), len(queries)
     if n_judged < n:
         yield f"{n - n_judged} of {n} instances have no judgments and are left out."
-    given = judgments.given or {}
-    if hopeless := retrieval.count_hopeless({id: given.get(id, {}) for id in blurred}, level=judgments.level):
-        yield f"{retrieval.hopeless_note(hopeless, f'{n} instances', judgments.level)}."
-    if any(cell.n(found.measures[0]) < n_judged for cell in found.cells):
+    by_people = judgments.by_people or {}
+    grades = {id: by_people.get(id, {}) for id in queries}
+    n_hopeless = retrieval.count_hopeless(grades, level=judgments.level)
+    if n_hopeless:
+        yield f"{retrieval.hopeless_note(n_hopeless, f'{n} instances', judgments.level)}."
+    if any(cell.n(measure) < n_judged for cell in by_turn.cells):
         yield (
             "Failed and unfinished conversations are excluded: where n differs, means are over different "
             "instances; tests and marks pair those that both have."
         )
-    everything = (found.without, *(cell.scores for cell in found.cells))
-    if not any(value for scores in everything for by_id in scores.values() for value in by_id.values()):
+    if not _found_anything(by_turn):
         yield "No query found a single relevant document: are these judgments of this corpus?"
-    if judgments.given is None:
+    if judgments.by_people is None:
         yield (
             "Pseudo-judgments show how close queries come to their intent's own words in the same ranker, so a user "
             "who repeats the intent wins: they compare schemes on one corpus, and are no result to report."
         )
-        rr = [name for name in found.measures if retrieval.measure(name).startswith("RR")]
-        if rr and judgments.pseudo_depth > 1:
+        reciprocal = [name for name in by_turn.measures if retrieval.measure(name).startswith("RR")]
+        if reciprocal and judgments.pseudo_depth > 1:
+            names = ", ".join(reciprocal)
             yield (
-                f"{', '.join(rr)} is 1 wherever any of an intent's {judgments.pseudo_depth} pseudo-relevant documents "
+                f"{names} is 1 wherever any of an intent's {judgments.pseudo_depth} pseudo-relevant documents "
                 "comes first; --qrels intent:1 asks for the best of them."
             )
     if paper.retrieval:
@@ -276,6 +294,16 @@ def _notes(
             f"paper: {paper.measure} of AT-CoT's table 8 ({paper.retrieval}), with Llama-3-8B over "
             f"{PAPERS_COLLECTIONS[paper.retrieval]}, BM25 re-ranked by MonoT5."
         )
+
+
+def _found_anything(by_turn: retrieval.TurnRetrieval) -> bool:
+    """True if any query has a score other than 0 by any measure."""
+    all_scores = [by_turn.without, *(cell.scores for cell in by_turn.cells)]
+    for scores_by_measure in all_scores:
+        for scores in scores_by_measure.values():
+            if any(scores.values()):
+                return True
+    return False
 
 
 # --- The data (table 3) ----------------------------------------------------------------------------------
@@ -288,16 +316,16 @@ _SIZES: Final = {
 
 
 def sizes_table(
-    dataset: Dataset, blurred: Mapping[str, str], judgments: Judgments | None, paper: PaperColumns
+    dataset: Dataset, query_by_id: Mapping[str, str], judgments: Judgments | None, paper: PaperColumns
 ) -> DataTable:
     """Table 3: how many queries, people's questions and intents are evaluated here, beside the paper's.
 
-    `blurred` are the queries by instance id. With people's judgments only judged intents count, as in the paper.
+    `query_by_id` are the queries by instance id. With people's judgments only judged intents count, as in the paper.
     """
-    queries = set(blurred.values())
-    intents = set(blurred)
-    if judgments is not None and judgments.given is not None:
-        intents &= set(judgments.given)
+    queries = set(query_by_id.values())
+    intents = set(query_by_id)
+    if judgments is not None and judgments.by_people is not None:
+        intents &= set(judgments.by_people)
     sizes: dict[str, int | None] = {"queries": len(queries), "questions": None, "intents": len(intents)}
     if dataset.annotations is not None:
         annotated = dataset.annotations().queries.values()
@@ -305,9 +333,9 @@ def sizes_table(
     printed: dict[str, int] = {}
     for line in paper.sizes:
         printed |= published("at_cot")["table_3"][line]
-    rows = [
-        {"what": what, "here": sizes[name], "published": printed.get(name)} for name, what in _SIZES.items()
-    ]
+    rows: list[Row] = []
+    for name, label in _SIZES.items():
+        rows.append({"what": label, "here": sizes[name], "published": printed.get(name)})
     columns = (
         Column("", text("what"), numeric=False),
         Column("here", number("here", ",d")),
@@ -329,7 +357,7 @@ PAPERS_COLLECTIONS: Final = {
 
 
 def turn_tables(
-    found: retrieval.TurnRetrieval, caption: str, paper: PaperColumns | None = None
+    by_turn: retrieval.TurnRetrieval, caption: str, paper: PaperColumns | None = None
 ) -> Iterator[DataTable]:
     """A table for each measure, then the tests, which are not printed but are in JSON and CSV.
 
@@ -337,14 +365,14 @@ def turn_tables(
     people's by itself. The values of the paper's column stand beside its measure. No table where no conversation
     made a query.
     """
-    if not found.cells:
+    if not by_turn.cells:
         return
-    for name in found.measures:
+    for name in by_turn.measures:
         column = ""
         if paper is not None and name == paper.measure:
             column = paper.retrieval
-        yield turn_table(found, name, caption, column)
-    tests = [*found.tests, *found.gains]
+        yield turn_table(by_turn, name, caption, column)
+    tests = [*by_turn.tests, *by_turn.gains]
     columns = tuple(Column(name, text(name)) for name in retrieval.SchemeTest.__slots__)
     rows = [asdict(test) | {"judgments": caption} for test in tests]
     yield DataTable(
@@ -353,59 +381,68 @@ def turn_tables(
 
 
 def turn_table(
-    found: retrieval.TurnRetrieval, measure: str, caption: str, published_column: str = ""
+    by_turn: retrieval.TurnRetrieval, measure: str, caption: str, published_column: str = ""
 ) -> DataTable:
     """Rows by turn and scheme, a column for each mode, and how many instances each mean is over.
 
     `published_column` is the column of the paper's table 8 whose values stand beside, "" for none.
     """
-    modes = tuple(dict.fromkeys(cell.mode for cell in found.cells))
-    places: list[tuple[int, str]] = [(0, retrieval.NOBODY_ASKED)]
-    places += [(turn, scheme) for turn in sorted({cell.turn for cell in found.cells}) for scheme in SCHEMES]
+    modes = tuple(dict.fromkeys(cell.mode for cell in by_turn.cells))
+    turns = sorted({cell.turn for cell in by_turn.cells})
+    # Turn 0 is the query itself, before anybody has asked.
+    labels: list[tuple[int, str]] = [(0, retrieval.NOBODY_ASKED), *product(turns, SCHEMES)]
     rows: list[Row] = []
-    for turn, scheme in places:
+    for turn, scheme in labels:
         row: dict[str, Any] = {"turn": turn, "scheme": scheme}
         for mode in modes:
-            row |= _turn_cell(found, measure, mode, turn, scheme)
-        if any(row[f"{mode}_n"] for mode in modes) or not turn:
+            row |= _turn_cell(by_turn, measure, mode, turn, scheme)
+        has_scores = any(row[f"{mode}_n"] for mode in modes)
+        if has_scores or turn == 0:
             if published_column:
                 row |= _published_turn(published_column, turn, scheme, modes)
             row["judgments"] = caption
             rows.append(row)
     columns = [
-        Column("turn", lambda row: "" if row["turn"] == 0 else str(row["turn"])),
+        Column("turn", _turn_number),
         Column("scheme", text("scheme"), numeric=False),
     ]
     for mode in modes:
         columns += [Column(mode, _marked(mode)), Column("n", text(f"{mode}_n"))]
         if published_column and mode in _PUBLISHED_MODES:
             columns.append(Column("paper", number(f"{mode}_published", ".3f")))
-    legend = ", ".join(f"{mark} {scheme}" for scheme, mark in MARKS.items() if found.has(scheme))
-    return DataTable(
-        name=f"turns_{measure}",
-        title=f"Retrieval by turn, {measure} (table 8)",
-        caption=caption + (f"; better at p < {retrieval.ALPHA} than: {legend}" if legend else ""),
-        columns=columns,
-        rows=rows,
-        group="turn",
-    )
+    legend = ", ".join(f"{mark} {scheme}" for scheme, mark in MARKS.items() if by_turn.has(scheme))
+    if legend:
+        caption += f"; better at p < {retrieval.ALPHA} than: {legend}"
+    title = f"Retrieval by turn, {measure} (table 8)"
+    return DataTable(f"turns_{measure}", title, caption, columns, rows, group="turn")
+
+
+def _turn_number(row: Row) -> str:
+    return str(row["turn"]) if row["turn"] else ""
 
 
 def _turn_cell(
-    found: retrieval.TurnRetrieval, measure: str, mode: Mode, turn: int, scheme: str
+    by_turn: retrieval.TurnRetrieval, measure: str, mode: Mode, turn: int, scheme: str
 ) -> dict[str, Any]:
     """A mean, its n, and the schemes it is better than; without clarification the same for every mode."""
-    cell = found.cell(mode, turn, scheme)
-    scores = found.without[measure] if turn == 0 else cell.scores[measure] if cell else {}
-    over = list(found.better_than(measure, cell)) if cell else []
-    return {mode: retrieval.mean_of(scores), f"{mode}_n": len(scores), f"{mode}_over": over}
+    scores: Mapping[str, float] = {}
+    better_than: list[str] = []
+    cell = by_turn.cell(mode, turn, scheme)
+    if cell:
+        scores = cell.scores[measure]
+        better_than = list(by_turn.better_than(measure, cell))
+    if turn == 0:
+        scores = by_turn.without[measure]
+    return {mode: retrieval.mean_of(scores), f"{mode}_n": len(scores), f"{mode}_over": better_than}
 
 
 def _published_turn(column: str, turn: int, scheme: str, modes: Sequence[Mode]) -> dict[str, Any]:
     """What a column of table 8 prints for a scheme after a turn (0: the query itself), by mode."""
     turns = published("at_cot")["table_8"][column].get(scheme, [])
-    place = max(0, turn - 1)
-    values = turns[place] if place < len(turns) else (None, None)
+    place = max(0, turn - 1)  # the query itself has a line, as if it were a scheme's first turn
+    values = (None, None)
+    if place < len(turns):
+        values = turns[place]
     printed = dict(zip(_PUBLISHED_MODES, values, strict=True))
     return {f"{mode}_published": printed[mode] for mode in modes if mode in printed}
 
@@ -416,7 +453,10 @@ def _marked(mode: str) -> Show:
     def show(row: Row) -> str:
         if row[mode] is None:
             return "-" + " " * len(MARKS)
-        marks = "".join(mark for scheme, mark in MARKS.items() if scheme in row[f"{mode}_over"])
+        marks = ""
+        for scheme, mark in MARKS.items():
+            if scheme in row[f"{mode}_over"]:
+                marks += mark
         return f"{row[mode]:.3f}{marks:<{len(MARKS)}}"
 
     return show

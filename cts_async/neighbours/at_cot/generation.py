@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, product
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -25,6 +27,8 @@ from cts_async.neighbours.inputs import published
 from cts_async.records import AMBIGUITY_TYPES, SCHEMES, AmbiguityType, Mode
 from cts_async.search.terms import terms
 from cts_async.tables.table import Column, DataTable, Row, number, p_value, text
+
+T = TypeVar("T")
 
 # --- How alike a generated and an annotated question are -------------------------------------------------
 #
@@ -61,22 +65,30 @@ class TokenF1:
 
     def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Array:
         """F1 = 2 |shared| / (|generated| + |annotated|), in [0, 1]."""
-        rows, columns = (
-            [Counter(terms(text, keep_stops=True)) for text in side] for side in (generated, annotated)
-        )
-        f1 = [2 * (a & b).total() / ((a + b).total() or 1) for a in rows for b in columns]
-        return np.array(f1, float).reshape(len(rows), len(columns))
+        generated_words = [Counter(terms(text, keep_stops=True)) for text in generated]
+        annotated_words = [Counter(terms(text, keep_stops=True)) for text in annotated]
+        matrix = np.zeros((len(generated), len(annotated)))
+        for i, words in enumerate(generated_words):
+            for j, other_words in enumerate(annotated_words):
+                n_words = (words + other_words).total()
+                if n_words:
+                    matrix[i, j] = 2 * (words & other_words).total() / n_words
+        return matrix
 
 
 PAPERS_ENCODER: Final = "microsoft/deberta-large-mnli"
 _INSTALL: Final = "BERTScore needs a package that is not installed: pip install bert-score"
 _SANE_LENGTH: Final = 1_000_000
+"""Tokens; transformers gives a number of 31 digits for a tokenizer without a greatest length."""
 _USUAL_LENGTH: Final = 512
+"""Tokens that an encoder of BERT's family takes, where its configuration does not say."""
 
 
 def open_scorer(encoder: str | None) -> Scorer:
     """BERTScore by that encoder; without one, the F1 of shared words. Raises UsageError."""
-    return BertScore(encoder) if encoder else TokenF1()
+    if not encoder:
+        return TokenF1()
+    return BertScore(encoder)
 
 
 class BertScore:
@@ -98,7 +110,9 @@ class BertScore:
             raise UsageError(f"{_INSTALL} ({error})") from None
         logging.set_verbosity_error()
         logging.disable_progress_bar()
-        path = str(Path(encoder).expanduser()) if Path(encoder).expanduser().exists() else encoder
+        path = encoder
+        if Path(encoder).expanduser().exists():
+            path = str(Path(encoder).expanduser())
         try:
             layers = int(AutoConfig.from_pretrained(path).num_hidden_layers)
             self.layer = _layer(path, layers)
@@ -112,20 +126,23 @@ class BertScore:
         # The tokenizer of the paper's encoder has no greatest length, with which bert-score 0.3.13 and transformers 5
         # fail ("int too big to convert").
         if tokenizer.model_max_length > _SANE_LENGTH:
-            room = getattr(self._scorer._model.config, "max_position_embeddings", 0)
-            tokenizer.model_max_length = room if 0 < room < _SANE_LENGTH else _USUAL_LENGTH
+            n_positions = getattr(self._scorer._model.config, "max_position_embeddings", 0)
+            if not 0 < n_positions < _SANE_LENGTH:
+                n_positions = _USUAL_LENGTH
+            tokenizer.model_max_length = n_positions
 
     def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Array:
         """F1 of every pair; each distinct text is encoded once a call. A blank text scores 0."""
         matrix = np.zeros((len(generated), len(annotated)))
         # bert-score 0.3.13 fails on a text without any word.
-        rows, columns = (
-            [n for n, text in enumerate(side) if text.strip()] for side in (generated, annotated)
-        )
+        rows = [i for i, question in enumerate(generated) if question.strip()]
+        columns = [j for j, question in enumerate(annotated) if question.strip()]
         if rows and columns:
-            left = [generated[i] for i in rows for _ in columns]
-            right = [annotated[j] for _ in rows for j in columns]
-            _, _, f1 = self._scorer.score(left, right, batch_size=self._batch_size)
+            # All pairs in one call: bert-score encodes each distinct text of a call once.
+            pairs = list(product(rows, columns))
+            candidates = [generated[i] for i, _ in pairs]
+            references = [annotated[j] for _, j in pairs]
+            _, _, f1 = self._scorer.score(candidates, references, batch_size=self._batch_size)
             matrix[np.ix_(rows, columns)] = f1.numpy().reshape(len(rows), len(columns))
         return matrix
 
@@ -134,10 +151,15 @@ def _layer(path: str, layers: int) -> int:
     """The layer to take: that of a known encoder of the same name, or last part of the name, else three quarters up."""
     from bert_score.utils import model2layers
 
-    last = Path(path).name
-    known = path if path in model2layers else None
-    known = known or next((name for name in model2layers if name.rpartition("/")[2] == last), None)
-    layer = int(model2layers[known]) if known else math.ceil(0.75 * layers)
+    layer = math.ceil(0.75 * layers)
+    if path in model2layers:
+        layer = int(model2layers[path])
+    else:
+        # A copy on disk has the name of its encoder as its folder's.
+        for name in model2layers:
+            if name.rpartition("/")[2] == Path(path).name:
+                layer = int(model2layers[name])
+                break
     if layer > layers:
         raise UsageError(f"layer {layer}: the encoder {path} has layers 1 to {layers}")
     return layer
@@ -147,7 +169,7 @@ def _layer(path: str, layers: int) -> int:
 
 ALIGNMENT: Final = "generation_and_retrieval"
 """The name of the table of section 7."""
-_SOURCES: Final[tuple[Mode, Mode]] = ("at-once", "respond")
+_COMPARED_MODES: Final[tuple[Mode, Mode]] = ("at-once", "respond")
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,43 +186,51 @@ Retrieval: TypeAlias = Mapping[str, Mapping[str, Sequence[float]]]
 """Scheme -> query -> the measure (nDCG@10, say) of each intent behind the query."""
 
 
-def source_of(talks: Sequence[ConversationRun]) -> Mode | None:
+def compared_mode(runs: Sequence[ConversationRun]) -> Mode | None:
     """The mode whose questions are compared: "at-once" if there is one, else "respond"; None without either.
 
     The paper generates several questions at once for its tables 5 to 7, and takes the first turn of "respond" where
     retrieval is compared with them (section 7): people's questions are about q, not about what was said since.
     """
-    modes = {talk.mode for talk in talks}
-    return next((mode for mode in _SOURCES if mode in modes), None)
+    modes = {run.mode for run in runs}
+    for mode in _COMPARED_MODES:
+        if mode in modes:
+            return mode
+    return None
 
 
-def asked_first(
-    talks: Sequence[ConversationRun], blurred: Mapping[str, str]
+def first_questions(
+    runs: Sequence[ConversationRun], queries: Mapping[str, str]
 ) -> dict[str, dict[str, Generated]]:
-    """By scheme and query the first questions in the mode `source_of` the conversations of one Clarifier.
+    """By scheme and query the first questions in the `compared_mode` of the conversations of one Clarifier.
 
-    `blurred` is q by instance id, in the data's order; of several intents behind one q the first counts that has a
+    `queries` are q by instance id, in the data's order; of several intents behind one q the first counts that has a
     conversation, since the first question depends on q alone.
     """
-    source = source_of(talks)
-    chosen = sorted((talk for talk in talks if talk.mode == source), key=lambda t: SCHEMES.index(t.scheme))
-    found: dict[str, dict[str, Generated]] = {}
-    for talk in chosen:
-        queries = found[talk.scheme] = {}
-        for id, query in blurred.items():
-            if turns := talk.conversations.get(id):
-                queries.setdefault(query, Generated(turns[0].offered, turns[0].types))
-    return found
+    mode = compared_mode(runs)
+    by_scheme = {run.scheme: run for run in runs if run.mode == mode}
+    questions: dict[str, dict[str, Generated]] = {}
+    for scheme in SCHEMES:
+        if scheme not in by_scheme:
+            continue
+        questions[scheme] = {}
+        for id, query in queries.items():
+            turns = by_scheme[scheme].conversations.get(id)
+            if turns:
+                questions[scheme].setdefault(query, Generated(turns[0].offered, turns[0].types))
+    return questions
 
 
-def retrieved_first(found: TurnRetrieval, measure: str, blurred: Mapping[str, str]) -> Retrieval:
+def retrieval_after_first_turn(
+    by_turn: TurnRetrieval, measure: str, query_by_id: Mapping[str, str]
+) -> Retrieval:
     """By scheme and query the measure of every intent after the first turn of "respond"."""
     retrieval: dict[str, dict[str, list[float]]] = {}
-    for cell in found.cells:
+    for cell in by_turn.cells:
         if (cell.mode, cell.turn) == ("respond", 1):
-            queries = retrieval.setdefault(cell.scheme, {})
+            by_query = retrieval.setdefault(cell.scheme, {})
             for id, value in cell.scores[measure].items():
-                queries.setdefault(blurred[id], []).append(value)
+                by_query.setdefault(query_by_id[id], []).append(value)
     return retrieval
 
 
@@ -226,38 +256,45 @@ def score_queries(
     scorer: Scorer,
     on_progress: Callable[[int, int], Any] | None = None,
 ) -> QueryScores:
-    """score_q of every scheme and query that has `annotated` questions; `on_progress(done, of)` after each query.
+    """score_q of every scheme and query that has `annotated` questions; `on_progress(done, total)` after each query.
 
     A query's schemes are compared together, so that a question that several of them ask, and each annotated one, is
     encoded once. Blank questions count as none.
     """
-    found: dict[str, dict[str, Best]] = {scheme: {} for scheme in generated}
-    queries = [
-        query for query in dict.fromkeys(q for of in generated.values() for q in of) if annotated.get(query)
-    ]
+    scores: dict[str, dict[str, Best]] = {scheme: {} for scheme in generated}
+    all_queries = dict.fromkeys(chain.from_iterable(generated.values()))
+    queries = [query for query in all_queries if annotated.get(query)]
     for done, query in enumerate(queries, start=1):
-        asked = {
-            scheme: [question for question in of[query].questions if question.strip()]
-            for scheme, of in generated.items()
-            if query in of
-        }
-        questions = list(dict.fromkeys(question for own in asked.values() for question in own))
-        best = {}
-        for question, row in zip(questions, scorer.scores(questions, annotated[query]), strict=True):
-            place = row.argmax()  # of equally similar ones the first
-            best[question] = Best(100 * float(row[place]), question, annotated[query][place])
-        for scheme, own in asked.items():
-            if own:
-                found[scheme][query] = max((best[question] for question in own), key=lambda one: one.points)
+        by_scheme: dict[str, list[str]] = {}
+        for scheme, by_query in generated.items():
+            if query in by_query:
+                by_scheme[scheme] = [text for text in by_query[query].questions if text.strip()]
+        questions = list(dict.fromkeys(chain.from_iterable(by_scheme.values())))
+        best = _best_matches(questions, annotated[query], scorer)
+        for scheme, scheme_questions in by_scheme.items():
+            if scheme_questions:
+                matches = [best[question] for question in scheme_questions]
+                scores[scheme][query] = max(matches, key=attrgetter("points"))
         if on_progress is not None:
             on_progress(done, len(queries))
-    return found
+    return scores
 
 
-def _test(own: Mapping[str, Best], baseline: Mapping[str, Best]) -> PairedT:
+def _best_matches(questions: Sequence[str], annotated: Sequence[str], scorer: Scorer) -> dict[str, Best]:
+    """Return the annotated question that each question is most like."""
+    best = {}
+    for question, row in zip(questions, scorer.scores(questions, annotated), strict=True):
+        place = row.argmax()  # of equally similar ones the first
+        best[question] = Best(100 * float(row[place]), question, annotated[place])
+    return best
+
+
+def _test(scores: Mapping[str, Best], baseline: Mapping[str, Best]) -> PairedT:
     """The paired t-test over the queries that both have a score for."""
-    both = [query for query in own if query in baseline]
-    return paired_t_test([own[query].points for query in both], [baseline[query].points for query in both])
+    shared = [query for query in scores if query in baseline]
+    return paired_t_test(
+        [scores[query].points for query in shared], [baseline[query].points for query in shared]
+    )
 
 
 # --- Tables ----------------------------------------------------------------------------------------------
@@ -279,28 +316,32 @@ def generation_tables(
     """All tables that have rows; the last, with a row for each query, is for JSON and CSV only.
 
     Published values are those of the paper's column `dataset` ("" for none), where the scorer is BERTScore. `judged_by`
-    says what `retrieval` searched and who judged. `on_progress(done, of)` is called as queries are scored, which takes
-    minutes with a large encoder.
+    says what `retrieval` searched and who judged. `on_progress(done, total)` is called as queries are scored, which
+    takes minutes with a large encoder.
     """
-    questions = {query: one.questions for query, one in annotations.queries.items()}
-    levels = {query: one.ambiguity for query, one in annotations.queries.items() if one.ambiguity is not None}
-    paper_of = dataset if scorer.is_bertscore else ""
+    questions, levels = {}, {}
+    for query, annotated in annotations.queries.items():
+        questions[query] = annotated.questions
+        if annotated.ambiguity is not None:
+            levels[query] = annotated.ambiguity
+    # Scores of another measure are not comparable with the paper's.
+    paper_column = dataset if scorer.is_bertscore else ""
     scores = score_queries(generated, questions, scorer, on_progress)
-    found = [scheme_table(scores, generated, scorer, paper_of)]
+    tables = [scheme_table(scores, generated, scorer, paper_column)]
     if levels:
-        found.append(scheme_table(scores, generated, scorer, paper_of, levels))
-    found.append(type_table(scores, generated, scorer, paper_of))
+        tables.append(scheme_table(scores, generated, scorer, paper_column, levels))
+    tables.append(type_table(scores, generated, scorer, paper_column))
     if retrieval is not None:
-        found.append(alignment_table(scores, retrieval, scorer, paper_of, judged_by))
-    found.append(query_table(scores, scorer))
-    return [table for table in found if table.rows]
+        tables.append(alignment_table(scores, retrieval, scorer, paper_column, judged_by))
+    tables.append(query_table(scores, scorer))
+    return [table for table in tables if table.rows]
 
 
 def scheme_table(
     scores: QueryScores,
     generated: GeneratedQuestions,
     scorer: Scorer,
-    paper_of: str = "",
+    paper_column: str = "",
     levels: Mapping[str, int] | None = None,
 ) -> DataTable:
     """Table 5, a row for each scheme: mean score with marks, what is published, and the tests' p-values.
@@ -312,44 +353,61 @@ def scheme_table(
         f"{_measure(scorer)} A query's is that of the best pair of a generated and an annotated question; queries "
         "without either are left out."
     )
-    more = Column("left out", text("left_out"))
+    second_column = Column("left out", text("left_out"))
+    paper = published("at_cot")["table_5"].get(paper_column)
     if levels is not None:
         name, title = "generation_by_level", "Generated clarifying questions by ambiguity level (table 6)"
         caption = f"By level from 1 (clear) to 4 (most ambiguous). {_measure(scorer)}"
-        more = Column("level", text("level"))
-    paper = published("at_cot")["table_5" if levels is None else "table_6"].get(paper_of)
-    queries = {query for of in generated.values() for query in of}
-    rows: list[Row] = []
-    by_level: dict[int | None, set[str]] = {None: queries}
-    if levels is not None:
-        found = sorted({levels[query] for query in queries if query in levels})
-        by_level = {level: {query for query in queries if levels.get(query) == level} for level in found}
-    for level, own in by_level.items():
-        for row in scheme_rows(_only(scores, own), _only(generated, own)):
-            row = {"level": level, **row} if level else dict(row)
-            if paper:
-                known = paper.get(row["scheme"])
-                row["published"] = known[level - 1] if known and level else known
-            rows.append(row)
-    marks = ", ".join(f"{mark} {name}" for name, mark in MARKS.items() if name in scores)
-    caption += f" Better than {marks}: p < {ALPHA} in a paired t-test, two-sided." if marks else ""
-    caption += f" Published: BERTScore by {PAPERS_ENCODER}, Llama-3-8B." if paper else ""
-    columns = (
+        second_column = Column("level", text("level"))
+        paper = published("at_cot")["table_6"].get(paper_column)
+        rows = _rows_by_level(scores, generated, levels)
+    else:
+        rows = list(scheme_rows(scores, generated))
+    if paper:
+        for row in rows:
+            printed = paper.get(row["scheme"])
+            if printed and levels is not None:
+                printed = printed[row["level"] - 1]
+            row["published"] = printed
+    baselines = [baseline for baseline in MARKS if baseline in scores]
+    if baselines:
+        marks = ", ".join(f"{MARKS[baseline]} {baseline}" for baseline in baselines)
+        caption += f" Better than {marks}: p < {ALPHA} in a paired t-test, two-sided."
+    if paper:
+        caption += f" Published: BERTScore by {PAPERS_ENCODER}, Llama-3-8B."
+    columns = [
         Column("scheme", text("scheme"), numeric=False),
-        more,
+        second_column,
         Column("queries", text("n")),
         Column("score", number("mean", ".1f")),
         Column("", text("marks"), numeric=False),
-        *((Column("published", number("published", ".1f")),) if paper else ()),
-        *(Column(f"p {MARKS[name]}", p_value(f"over_{name}_p")) for name in MARKS if name in scores),
-    )
-    return DataTable(name, title, caption, columns, rows, group="level" if levels is not None else "")
+    ]
+    if paper:
+        columns.append(Column("published", number("published", ".1f")))
+    for baseline in baselines:
+        columns.append(Column(f"p {MARKS[baseline]}", p_value(f"over_{baseline}_p")))
+    return DataTable(name, title, caption, columns, rows, group="" if levels is None else "level")
 
 
-def _only(of: Mapping[str, Mapping[str, Any]], queries: set[str]) -> dict[str, dict[str, Any]]:
-    return {
-        scheme: {query: one for query, one in own.items() if query in queries} for scheme, own in of.items()
-    }
+def _rows_by_level(
+    scores: QueryScores, generated: GeneratedQuestions, levels: Mapping[str, int]
+) -> list[dict[str, Any]]:
+    """Return the rows of the queries of each level, from the lowest."""
+    queries = set(chain.from_iterable(generated.values()))
+    rows = []
+    for level in sorted({levels[query] for query in queries if query in levels}):
+        at_level = {query for query in queries if levels.get(query) == level}
+        for row in scheme_rows(_only(scores, at_level), _only(generated, at_level)):
+            rows.append({"level": level, **row})
+    return rows
+
+
+def _only(by_scheme: Mapping[str, Mapping[str, T]], queries: Collection[str]) -> dict[str, dict[str, T]]:
+    """Return what each scheme has for these queries alone."""
+    selected: dict[str, dict[str, T]] = {}
+    for scheme, by_query in by_scheme.items():
+        selected[scheme] = {query: value for query, value in by_query.items() if query in queries}
+    return selected
 
 
 def scheme_rows(scores: QueryScores, generated: GeneratedQuestions) -> Iterator[dict[str, Any]]:
@@ -357,31 +415,40 @@ def scheme_rows(scores: QueryScores, generated: GeneratedQuestions) -> Iterator[
 
     `mean` is over the `n` queries that have a score, `left_out` have none. A mark is a significant improvement.
     """
-    for scheme, own in scores.items():
-        tests = {name: _test(own, scores[name]) for name in MARKS if name in scores and name != scheme}
-        made = {name: test.p for name, test in tests.items() if test.n}
-        adjusted = dict(zip(made, holm([*made.values()]), strict=True))
-        better = [name for name, test in tests.items() if test.difference > 0 and test.p < ALPHA]
+    for scheme, by_query in scores.items():
+        tests: dict[str, PairedT] = {}
+        for baseline in MARKS:
+            if baseline in scores and baseline != scheme:
+                tests[baseline] = _test(by_query, scores[baseline])
+        # A pair of schemes without a common query is no test, and does not count among them for Holm.
+        p_values = {baseline: test.p for baseline, test in tests.items() if test.n}
+        adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+        marks = ""
+        for baseline, test in tests.items():
+            if test.difference > 0 and test.p < ALPHA:
+                marks += MARKS[baseline]
         row: dict[str, Any] = {
             "scheme": scheme,
-            "n": len(own),
-            "left_out": len(generated.get(scheme, {})) - len(own),
-            "mean": mean_or_none([best.points for best in own.values()]),
-            "marks": "".join(MARKS[name] for name in better),
+            "n": len(by_query),
+            "left_out": len(generated.get(scheme, {})) - len(by_query),
+            "mean": mean_or_none([best.points for best in by_query.values()]),
+            "marks": marks,
         }
-        for name in MARKS:
-            test = tests.get(name)
-            row |= {
-                f"over_{name}": test.difference if test and test.n else None,
-                f"over_{name}_n": test.n if test else None,
-                f"over_{name}_p": test.p if test and test.n else None,
-                f"over_{name}_p_holm": adjusted.get(name),
-            }
+        for baseline in MARKS:
+            difference = n = p = None
+            if baseline in tests:
+                n = tests[baseline].n
+                if n:
+                    difference, p = tests[baseline].difference, tests[baseline].p
+            row[f"over_{baseline}"] = difference
+            row[f"over_{baseline}_n"] = n
+            row[f"over_{baseline}_p"] = p
+            row[f"over_{baseline}_p_holm"] = adjusted.get(baseline)
         yield row
 
 
 def type_table(
-    scores: QueryScores, generated: GeneratedQuestions, scorer: Scorer, paper_of: str = ""
+    scores: QueryScores, generated: GeneratedQuestions, scorer: Scorer, paper_column: str = ""
 ) -> DataTable:
     """Table 7: every ambiguity type with its share among the predictions of at-cot, and its gain over cot.
 
@@ -389,39 +456,39 @@ def type_table(
     100; the gain is the mean difference of score_q over the queries for which the type was predicted. No rows where
     at-cot predicted nothing.
     """
-    paper = published("at_cot")["table_7"].get(paper_of)
-    predicted = generated.get("at-cot", {})
-    queries = {
-        kind: [query for query, one in predicted.items() if kind in one.types] for kind in AMBIGUITY_TYPES
-    }
-    total = sum(map(len, queries.values()))
-    rows = []
-    for kind, of in queries.items() if total else ():
-        own = {query: best for query, best in scores.get("at-cot", {}).items() if query in of}
-        gain = _test(own, scores.get("cot", {}))
+    paper = published("at_cot")["table_7"].get(paper_column)
+    queries_by_type: dict[AmbiguityType, list[str]] = {kind: [] for kind in AMBIGUITY_TYPES}
+    for query, questions in generated.get("at-cot", {}).items():
+        for kind in AMBIGUITY_TYPES:
+            if kind in questions.types:
+                queries_by_type[kind].append(query)
+    n_predictions = sum(map(len, queries_by_type.values()))
+    rows: list[Row] = []
+    for kind, queries in queries_by_type.items():
+        if not n_predictions:
+            break
+        with_type = _only({"at-cot": scores.get("at-cot", {})}, queries)["at-cot"]
+        gain = _test(with_type, scores.get("cot", {}))
         row = {
             "type": kind,
-            "predicted": len(of),
-            "share": 100 * (len(of) / total),
+            "predicted": len(queries),
+            "share": 100 * (len(queries) / n_predictions),
             "gain": gain.difference if gain.n else None,
             "gain_queries": gain.n,
             "gain_p": gain.p if gain.n else None,
         }
         if paper:
-            row |= {"published_share": paper[kind][0], "published_gain": paper[kind][1]}
+            row["published_share"], row["published_gain"] = paper[kind]
         rows.append(row)
-    columns = (
+    columns = [
         Column("type", text("type"), numeric=False),
         Column("predicted", text("predicted")),
         Column("share %", number("share", ".1f")),
         Column("over cot", number("gain", "+.1f")),
         Column("n", text("gain_queries")),
-        *(
-            (Column("published", lambda row: "{published_share:.1f} ({published_gain:+.1f})".format(**row)),)
-            if paper
-            else ()
-        ),
-    )
+    ]
+    if paper:
+        columns.append(Column("published", _published_type))
     caption = (
         "Share among all predictions of at-cot (a query may have several); over cot: mean difference of the scores "
         f"of at-cot and cot over the n queries with that type. {_measure(scorer)}"
@@ -429,8 +496,12 @@ def type_table(
     return DataTable("ambiguity_types", "Predicted ambiguity types (table 7)", caption, columns, rows)
 
 
+def _published_type(row: Row) -> str:
+    return f"{row['published_share']:.1f} ({row['published_gain']:+.1f})"
+
+
 def alignment_table(
-    scores: QueryScores, retrieval: Retrieval, scorer: Scorer, paper_of: str = "", judged_by: str = ""
+    scores: QueryScores, retrieval: Retrieval, scorer: Scorer, paper_column: str = "", judged_by: str = ""
 ) -> DataTable:
     """Section 7: both means of each scheme that has both, and in the last row the correlation over schemes.
 
@@ -440,23 +511,29 @@ def alignment_table(
     scheme, is given as an addition. `judged_by` is in the rows as well, which are read without the caption.
     """
     rows: list[dict[str, Any]] = []
-    for scheme, own in scores.items():
-        found = retrieval.get(scheme, {})
-        if own and any(found.values()):
-            both = [query for query in own if found.get(query)]
-            over_queries = correlation_test(
-                [own[query].points for query in both], [fmean(found[query]) for query in both]
-            )
-            means = {
-                "generation": fmean([best.points for best in own.values()]),
-                "retrieval": fmean([value for values in found.values() for value in values]),
-            }
-            rows.append({"scheme": scheme, **means, **over_queries, "judgments": judged_by})
-    if rows:
-        over = correlation_test([row["generation"] for row in rows], [row["retrieval"] for row in rows])
-        rows.append(
-            {"scheme": "over schemes", "generation": None, "retrieval": None, **over, "judgments": judged_by}
+    for scheme, by_query in scores.items():
+        retrieved = retrieval.get(scheme, {})
+        if not by_query or not any(retrieved.values()):
+            continue
+        shared = [query for query in by_query if retrieved.get(query)]
+        row: dict[str, Any] = {
+            "scheme": scheme,
+            "generation": fmean([best.points for best in by_query.values()]),
+            "retrieval": fmean(chain.from_iterable(retrieved.values())),
+        }
+        row |= correlation_test(
+            [by_query[query].points for query in shared], [fmean(retrieved[query]) for query in shared]
         )
+        row["judgments"] = judged_by
+        rows.append(row)
+    if rows:
+        over_schemes = correlation_test(
+            [row["generation"] for row in rows], [row["retrieval"] for row in rows]
+        )
+        row = {"scheme": "over schemes", "generation": None, "retrieval": None}
+        row |= over_schemes
+        row["judgments"] = judged_by
+        rows.append(row)
     columns = (
         Column("scheme", text("scheme"), numeric=False),
         Column("generation", number("generation", ".2f")),
@@ -469,9 +546,9 @@ def alignment_table(
         "Pearson's r of the generation score and retrieval after the first turn of respond: over a scheme's n queries, "
         f"and in the last row over the means of n schemes. {_measure(scorer)}"
     )
-    if paper_of == "qulac":
-        r, p = published("at_cot")["section_7"]["r"], published("at_cot")["section_7"]["p"]
-        caption += f" The paper, by TREC's judgments: r = {r}, p = {p}; "
+    if paper_column == "qulac":
+        printed = published("at_cot")["section_7"]
+        caption += f" The paper, by TREC's judgments: r = {printed['r']}, p = {printed['p']}; "
         caption += "its own tables 5 and 8 give r = 0.994, p = 0.006."
     caption += f" Retrieval: {judged_by}."
     return DataTable(ALIGNMENT, "Better questions, better retrieval? (section 7)", caption, columns, rows)
@@ -485,28 +562,34 @@ def correlation_test(x: Sequence[float], y: Sequence[float]) -> dict[str, float 
     from scipy.special import stdtr
 
     r, n = correlation(x, y), len(x)
+    p: float | None
     if r is None:
         p = None
-    elif n == 2 or abs(r) == 1.0:
-        p = 1.0 if n == 2 else 0.0
+    elif n == 2:
+        p = 1.0
+    elif abs(r) == 1.0:
+        p = 0.0  # t is infinite
     else:
-        p = float(2.0 * stdtr(n - 2, -abs(r) * math.sqrt((n - 2) / ((1 - r) * (1 + r)))))
+        # 1 - r^2 as a product: it loses no digits where |r| is nearly 1.
+        t = abs(r) * math.sqrt((n - 2) / ((1 - r) * (1 + r)))
+        p = float(2.0 * stdtr(n - 2, -t))
     return {"n": n, "r": r, "p": p}
 
 
 def query_table(scores: QueryScores, scorer: Scorer) -> DataTable:
     """Every query's score with the two questions that it is the similarity of."""
-    rows = [
-        {
-            "scheme": scheme,
-            "query": query,
-            "score": best.points,
-            "question": best.question,
-            "like": best.annotated,
-        }
-        for scheme, own in scores.items()
-        for query, best in own.items()
-    ]
+    rows: list[Row] = []
+    for scheme, by_query in scores.items():
+        for query, best in by_query.items():
+            rows.append(
+                {
+                    "scheme": scheme,
+                    "query": query,
+                    "score": best.points,
+                    "question": best.question,
+                    "like": best.annotated,
+                }
+            )
     title = "Generated clarifying questions, query by query"
     return DataTable("generation_by_query", title, _measure(scorer), (), rows, shown=0)
 

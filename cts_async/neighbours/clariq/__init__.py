@@ -60,9 +60,10 @@ def show_clariq_figures(
     from cts_async.tables.table import show_tables
 
     paths = clariq_files(path)
-    parts = {one.stem: read_collection([one]) for one in paths}
-    found = read_collection(paths)
-    show_tables([clariq_figures(parts, found)], notes=[*found.reworded.values()], as_json=as_json)
+    parts = {file.stem: read_collection([file]) for file in paths}
+    everything = read_collection(paths)
+    notes = list(everything.reworded.values())
+    show_tables([clariq_figures(parts, everything)], notes=notes, as_json=as_json)
 
 
 @app.command("questions", short_help="Recall of human questions by a run.")
@@ -80,11 +81,8 @@ def show_questions(tsv: Tsv, run: Run, out: Out = None, as_json: AsJson = False)
     _check_joined(run, [line.topic for line in lines], topics, tsv)
     recall, unranked = tasks.question_relevance(topics, lines)
     _write(out, {f"Recall{k}": values for k, values in recall.items()}, (tsv, run))
-    show_tables(
-        [tasks.question_relevance_table(recall, unranked)],
-        notes=[*data.reworded.values(), *notes],
-        as_json=as_json,
-    )
+    table = tasks.question_relevance_table(recall, unranked)
+    show_tables([table], notes=[*data.reworded.values(), *notes], as_json=as_json)
 
 
 @app.command("documents", short_help="Retrieval gain of a run's top question.")
@@ -116,24 +114,25 @@ def show_documents(
     from cts_async.neighbours.clariq.collection import read_question_bank
     from cts_async.tables.table import show_tables
 
-    judged = tasks.read_clariq_evaluation(evaluation)
+    values = tasks.read_clariq_evaluation(evaluation)
     lines, notes = tasks.read_clariq_run(run)
-    topic_of: Mapping[str, str] | None = None
+    topic_by_facet: Mapping[str, str] | None = None
     if conversations:
+        # A run of conversations has the questions' texts, the evaluation their ids.
         ids = {text: id for id, text in read_question_bank(tsv).items()}
         lines = [line._replace(question=ids.get(line.question, "")) for line in lines]
     else:
         data = _labelled(tsv)
         notes = [*data.reworded.values(), *notes]
-        topic_of = {facet.id: facet.topic_id for facet in data.facets.values()}
-        _check_joined(run, [line.topic for line in lines], frozenset(topic_of.values()), tsv)
-    found = tasks.document_relevance(judged, tasks.selected(lines), topic_of)
-    if found is None:
+        topic_by_facet = {facet.id: facet.topic_id for facet in data.facets.values()}
+        _check_joined(run, [line.topic for line in lines], frozenset(topic_by_facet.values()), tsv)
+    relevance = tasks.document_relevance(values, tasks.top_questions(lines), topic_by_facet)
+    if relevance is None:
         raise InputError(
             evaluation, f"evaluates none of the facets of {tsv}; is it of another part of the data?"
         )
-    _write(out, found.values, (tsv, run, evaluation))
-    show_tables([tasks.document_relevance_table(found)], notes=notes, as_json=as_json)
+    _write(out, relevance.values, (tsv, run, evaluation))
+    show_tables([tasks.document_relevance_table(relevance)], notes=notes, as_json=as_json)
 
 
 @app.command("need", short_help="F1 of predicted clarification needs.")
@@ -153,24 +152,26 @@ def show_need(
     truth = {topic.id: topic.need for topic in data.topics.values() if topic.need is not None}
     predicted = read_predictions(predictions)
     _check_joined(predictions, list(predicted), truth, tsv)
-    show_tables([need_table(truth, predicted)], notes=[*data.reworded.values()], as_json=as_json)
+    show_tables([need_table(truth, predicted)], notes=list(data.reworded.values()), as_json=as_json)
 
 
 def _labelled(tsv: Path) -> Clariq:
     """The topics and facets of a file; InputError if it has no labels."""
     from cts_async.neighbours.clariq.collection import FILES, read_collection
 
-    found = read_collection([tsv])
-    if not found.facets:
+    collection = read_collection([tsv])
+    if not collection.facets:
         raise InputError(tsv, f"has topics without labels; {', '.join(FILES)} have some", field="facet_id")
-    return found
+    return collection
 
 
-def _check_joined(path: Path, found: Sequence[str], topics: Collection[str], tsv: Path) -> None:
+def _check_joined(path: Path, ids: Sequence[str], topics: Collection[str], tsv: Path) -> None:
     """Raise InputError if no topic is known: zeros for all topics would look like a measurement."""
-    if not any(topic in topics for topic in found):
-        ids = f"its first is {found[0][:40]!r}, the ids there are like {min(topics)!r}"
-        raise InputError(path, f"none of its topics is in {tsv}: {ids}; is it of another part of the data?")
+    if not any(id in topics for id in ids):
+        ids_of_both = f"its first is {ids[0][:40]!r}, the ids there are like {min(topics)!r}"
+        raise InputError(
+            path, f"none of its topics is in {tsv}: {ids_of_both}; is it of another part of the data?"
+        )
 
 
 def _write(out: Path | None, value: Any, inputs: Sequence[Path]) -> None:

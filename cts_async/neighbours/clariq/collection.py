@@ -26,7 +26,7 @@ from cts_async.datasets.inspect import contents_of
 from cts_async.datasets.io import short
 from cts_async.datasets.kinds import AnnotatedQuery, Annotations, Contents, Dataset, make_dataset
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.inputs import Text, annotations_of, checked, facet_instances, read_columns
+from cts_async.neighbours.inputs import Text, checked, facet_instances, merged_annotations, read_columns
 from cts_async.neighbours.qulac.collection import unescape
 from cts_async.records import Instance
 from cts_async.tables.table import Column, DataTable, number, text
@@ -62,13 +62,12 @@ class ClariqRow(_TopicRow):
 
 _TOPIC_ROW: Final = TypeAdapter(_TopicRow)
 _ROW: Final = TypeAdapter(ClariqRow)
-_LABELS: Final = tuple(name for name in ClariqRow.__slots__)
-_COLUMNS: Final = {
+_LABELS: Final = tuple(ClariqRow.__slots__)
+_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "topic_id": ("topic_id",),
     # In the files with labels, in test.tsv, and in both before October 2020.
     "initial_request": ("initial_request", "initial request", "query"),
-    **{name: (name,) for name in _LABELS},
-}
+} | {name: (name,) for name in _LABELS}
 
 
 def read_clariq(path: Path) -> Iterator[tuple[int, _TopicRow]]:
@@ -78,7 +77,7 @@ def read_clariq(path: Path) -> Iterator[tuple[int, _TopicRow]]:
     number from 1 to 4.
     """
     for line, cells in read_columns(path, _COLUMNS, quoting=True, optional=_LABELS):
-        if len(cells) == 2:
+        if len(cells) == 2:  # a file without labels
             yield line, checked(_TOPIC_ROW, cells, path, line=line)
             continue
         row = checked(_ROW, cells, path, line=line)
@@ -101,8 +100,10 @@ def read_question_bank(path: Path) -> dict[str, str]:
         id = cells["question_id"]
         if id in bank:
             raise InputError(path, f"{short(id)} occurs twice", line=line, field="question_id")
-        if id != NO_QUESTION and not (id and cells["question"]):
-            raise InputError(path, "is empty", line=line, field="question" if id else "question_id")
+        if not id:
+            raise InputError(path, "is empty", line=line, field="question_id")
+        if id != NO_QUESTION and not cells["question"]:
+            raise InputError(path, "is empty", line=line, field="question")
         bank[id] = cells["question"]
     if not bank:
         raise InputError(path, "holds no questions", field="question_id")
@@ -181,14 +182,14 @@ class Clariq:
 
 def read_collection(paths: Sequence[Path]) -> Clariq:
     """Read files with or without labels. InputError for what contradicts itself, and for a file without rows."""
-    found = Clariq()
+    collection = Clariq()
     for path in paths:
-        before = len(found.topics)
+        n_topics = len(collection.topics)
         for line, row in read_clariq(path):
-            found.add(path, line, row)
-        if len(found.topics) == before:
+            collection.add(path, line, row)
+        if len(collection.topics) == n_topics:
             raise InputError(path, "holds no topics", field="topic_id")
-    return found
+    return collection
 
 
 def clariq_files(path: Path) -> tuple[Path, ...]:
@@ -196,14 +197,15 @@ def clariq_files(path: Path) -> tuple[Path, ...]:
     if not path.is_dir():
         return (path,)
     for folder in (path, path / "data"):
-        if found := tuple(folder / name for name in FILES if (folder / name).exists()):
-            return found
+        paths = tuple(folder / name for name in FILES if (folder / name).exists())
+        if paths:
+            return paths
     raise InputError(path, f"holds none of {', '.join(FILES)}")
 
 
 # --- Instances: the request is ambiguous, its facet is the intent ----------------------------------------
 
-_CHOICE: Final = re.compile(r"(.+),need=(.*)", re.DOTALL)
+_PATH_AND_NEEDS: Final = re.compile(r"(.+),need=(.*)", re.DOTALL)
 _RANGE: Final = re.compile(r"([1-4])(?:-([1-4]))?")
 
 
@@ -211,68 +213,76 @@ def open_clariq(
     target: str, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool = False
 ) -> Dataset:
     """Open `clariq:PATH` or `clariq:PATH,need=3-4`: a TSV with labels, or the folder of the release. It has no gold."""
-    text, needs = _chosen(target)
+    text, needs = _path_and_needs(target)
     if not text:
         raise UsageError("clariq needs a path: clariq:PATH, a TSV with labels or the folder with train.tsv")
     paths = clariq_files(Path(text).expanduser())
-    index = None if gold is None else read_gold(gold, fields, skip_bad=skip_bad_gold)
-    name = "clariq" if needs == NEEDS else f"clariq-need{'-'.join(map(str, sorted({needs[0], needs[-1]})))}"
-    found = read_collection(paths)
-    instances, annotations = partial(_instances, found, paths[0], index, needs), partial(_annotations, found)
-    made = make_dataset(name, paths[0], index, instances, annotations=annotations)
-    return replace(made, more_paths=paths[1:], notes=(*found.reworded.values(), *made.notes))
+    index = None
+    if gold is not None:
+        index = read_gold(gold, fields, skip_bad=skip_bad_gold)
+    name = "clariq"
+    if needs != NEEDS:
+        limits = sorted({needs[0], needs[-1]})
+        name = f"clariq-need{'-'.join(map(str, limits))}"
+    collection = read_collection(paths)
+    instances = partial(_instances, collection, paths[0], index, needs)
+    annotations = partial(_annotations, collection)
+    dataset = make_dataset(name, paths[0], index, instances, annotations=annotations)
+    notes = (*collection.reworded.values(), *dataset.notes)
+    return replace(dataset, more_paths=paths[1:], notes=notes)
 
 
-def _chosen(target: str) -> tuple[str, tuple[int, ...]]:
+def _path_and_needs(target: str) -> tuple[str, tuple[int, ...]]:
     """The path, and the clarification needs to keep; an existing file of the whole name wins."""
-    match = _CHOICE.fullmatch(target)
+    match = _PATH_AND_NEEDS.fullmatch(target)
     if match is None or Path(target).expanduser().exists():
         return target, NEEDS
-    found = _RANGE.fullmatch(match[2])
-    needs = tuple(need for need in NEEDS if found and int(found[1]) <= need <= int(found[2] or found[1]))
+    path, text = match.groups()
+    needs: tuple[int, ...] = ()
+    limits = _RANGE.fullmatch(text)
+    if limits:
+        lowest, highest = int(limits[1]), int(limits[2] or limits[1])
+        needs = tuple(range(lowest, highest + 1))
     if not needs:
-        raise UsageError(
-            f"clariq:...,need={match[2]}: must be a need from 1 to 4, or two of them as in need=3-4"
-        )
-    return match[1], needs
+        raise UsageError(f"clariq:...,need={text}: must be a need from 1 to 4, or two of them as in need=3-4")
+    return path, needs
 
 
 def _instances(
-    found: Clariq, path: Path, gold: GoldIndex | None, needs: Collection[int]
+    collection: Clariq, path: Path, gold: GoldIndex | None, needs: Collection[int]
 ) -> Iterator[Instance]:
     """The facets of topics with one of `needs`, in file order. InputError, naming `path`, if there are none."""
-    facets = [facet for facet in found.facets.values() if found.topics[facet.topic_id].need in needs]
+    facets = []
+    for facet in collection.facets.values():
+        topic = collection.topics[facet.topic_id]
+        if topic.need in needs:
+            facets.append((facet.id, facet.description, topic.request))
     if not facets:
-        chosen = "" if needs == NEEDS else f" of clarification need {', '.join(map(str, needs))}"
-        raise InputError(path, f"has no facets{chosen}; {', '.join(FILES)} have them", field="facet_id")
-    rows = [(facet.id, facet.description, found.topics[facet.topic_id].request) for facet in facets]
-    return facet_instances(path, JOINED, rows, gold)
+        selection = "" if needs == NEEDS else f" of clarification need {', '.join(map(str, needs))}"
+        raise InputError(path, f"has no facets{selection}; {', '.join(FILES)} have them", field="facet_id")
+    return facet_instances(path, JOINED, facets, gold)
 
 
-def _annotations(found: Clariq) -> Annotations:
+def _annotations(collection: Clariq) -> Annotations:
     """Requests with their needs and questions; (question, answer) pairs by facet."""
-    queries = (
-        AnnotatedQuery(
-            topic.id,
-            topic.request,
-            tuple(dict.fromkeys(text for id, text in topic.questions.items() if id != NO_QUESTION)),
-            topic.need,
-        )
-        for topic in found.topics.values()
-    )
-    return annotations_of(queries, {id: tuple(facet.pairs) for id, facet in found.facets.items()})
+    queries = []
+    for topic in collection.topics.values():
+        questions = dict.fromkeys(text for id, text in topic.questions.items() if id != NO_QUESTION)
+        queries.append(AnnotatedQuery(topic.id, topic.request, tuple(questions), topic.need))
+    pairs = {id: tuple(facet.pairs) for id, facet in collection.facets.items()}
+    return merged_annotations(queries, pairs)
 
 
 def clariq_contents(dataset: Dataset, fields: Mapping[str, str] | None) -> Contents:
     """Contents of the instances, and of the question bank and test topics in the same folder. Raises InputError."""
-    found, folder = contents_of(dataset, fields), dataset.path.parent
+    contents, folder = contents_of(dataset, fields), dataset.path.parent
     bank, test = folder / "question_bank.tsv", folder / "test.tsv"
-    facts = dict(found.facts)
+    facts = dict(contents.facts)
     if bank.exists():
         facts["question_bank"] = len(read_question_bank(bank))
     if test.exists():
         facts["test_topics"] = len(read_collection((test,)).topics)
-    return Contents(facts, found.notes)
+    return Contents(facts, contents.notes)
 
 
 # --- Published figures -----------------------------------------------------------------------------------
@@ -286,39 +296,43 @@ PUBLISHED: Final = {
 """The release's README, "ClariQ Train"."""
 
 
-def _figures(found: Clariq) -> dict[str, int]:
-    topics = Counter(topic.need for topic in found.topics.values())
-    facets = Counter(found.topics[facet.topic_id].need for facet in found.facets.values())
-    questions = {id for topic in found.topics.values() for id in topic.questions}
-    return {
-        "topics": len(found.topics),
-        **{f"topics of need {need}": topics[need] for need in NEEDS},
-        "facets": len(found.facets),
-        "facets of need 3 or 4": facets[3] + facets[4],
-        "facets of need 1": facets[1],
-        "questions": len(questions - {NO_QUESTION}),
-        "conversations": found.n_rows,
-        "pairs": sum(len(facet.pairs) for facet in found.facets.values()),
-    }
+def _figures(collection: Clariq) -> dict[str, int]:
+    topics_by_need, facets_by_need = Counter[int | None](), Counter[int | None]()
+    questions: set[str] = set()
+    for topic in collection.topics.values():
+        topics_by_need[topic.need] += 1
+        questions.update(topic.questions)
+    n_pairs = 0
+    for facet in collection.facets.values():
+        facets_by_need[collection.topics[facet.topic_id].need] += 1
+        n_pairs += len(facet.pairs)
+    figures = {"topics": len(collection.topics)}
+    for need in NEEDS:
+        figures[f"topics of need {need}"] = topics_by_need[need]
+    figures["facets"] = len(collection.facets)
+    figures["facets of need 3 or 4"] = facets_by_need[3] + facets_by_need[4]
+    figures["facets of need 1"] = facets_by_need[1]
+    figures["questions"] = len(questions - {NO_QUESTION})
+    figures["conversations"] = collection.n_rows
+    figures["pairs"] = n_pairs
+    return figures
 
 
 def clariq_figures(parts: Mapping[str, Clariq], everything: Clariq) -> DataTable:
     """Counts by file, and over all of them, beside what is published."""
-    counts = {part: _figures(found) for part, found in parts.items()}
+    counts = {part: _figures(collection) for part, collection in parts.items()}
     if len(parts) > 1:
+        # Counted anew: parts may share questions.
         counts["all"] = _figures(everything)
-    rows = [
-        {
-            "figure": name,
-            **{part: of_part[name] for part, of_part in counts.items()},
-            "published": PUBLISHED.get(name),
-        }
-        for name in _figures(everything)
-    ]
-    columns = (
-        Column("figure", text("figure"), numeric=False),
-        *(Column(part, number(part, ",d")) for part in counts),
-        Column("published (README)", text("published"), numeric=False),
-    )
+    rows = []
+    for name in _figures(everything):
+        row: dict[str, int | str | None] = {"figure": name}
+        for part, figures in counts.items():
+            row[part] = figures[name]
+        row["published"] = PUBLISHED.get(name)
+        rows.append(row)
+    columns = [Column("figure", text("figure"), numeric=False)]
+    columns += [Column(part, number(part, ",d")) for part in counts]
+    columns.append(Column("published (README)", text("published"), numeric=False))
     caption = "A conversation is a row: a facet, a question and its answer. Pairs are those with a question."
     return DataTable("figures", "ClariQ", caption, columns, rows)

@@ -9,6 +9,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Annotated, Final, NamedTuple, TypeAlias
@@ -43,29 +44,30 @@ def read_clariq_run(path: Path) -> tuple[list[RunLine], list[str]]:
     InputError names file and line: other than six cells, a score that is no finite number, and a file without lines.
     """
     lines, repeats = [], []
-    seen: set[tuple[str, str]] = set()
-    for line, (topic, _, question, _, score, _) in _cells(path, "topic Q0 question rank score tag"):
-        lines.append(checked(_RUN_LINE, (topic, question, score), path, line=line))
-        if (topic, question) in seen:
-            repeats.append(line)
-        seen.add((topic, question))
+    ranked: set[tuple[str, str]] = set()
+    for line_number, (topic, _, question, _, score, _) in _cells(path, "topic Q0 question rank score tag"):
+        lines.append(checked(_RUN_LINE, (topic, question, score), path, line=line_number))
+        if (topic, question) in ranked:
+            repeats.append(line_number)
+        ranked.add((topic, question))
     if not repeats:
         return lines, []
     repeated = "1 line repeats" if len(repeats) == 1 else f"{len(repeats):,} lines repeat"
-    return lines, [
+    note = (
         f"{path}:{repeats[0]}: {repeated} a question of the same topic (this is the first); "
         "a repeat takes a rank of its own, as in the official program"
-    ]
+    )
+    return lines, [note]
 
 
 def read_predictions(path: Path) -> dict[str, int]:
     """The predicted label of each topic, a whole number, from lines `topic label`. InputError as `read_clariq_run`."""
-    found: dict[str, int] = {}
+    labels: dict[str, int] = {}
     for line, (topic, label) in _cells(path, "topic label"):
-        if topic in found:
+        if topic in labels:
             raise InputError(path, f"{short(topic)} occurs twice", line=line, field="topic")
-        found[topic] = checked(_LABEL, label, path, line=line)
-    return found
+        labels[topic] = checked(_LABEL, label, path, line=line)
+    return labels
 
 
 def _cells(path: Path, form: str) -> Iterator[tuple[int, list[str]]]:
@@ -117,18 +119,14 @@ def read_clariq_evaluation(path: Path) -> ClariqEvaluation:
     in JSON. A context is a facet (`F0513`) for single turns, else a number. The release has pickles, which are refused.
     InputError as `read_evaluation`, and for a context without "MIN", what questions that were not judged count.
     """
-    found = read_evaluation(path, _EVALUATION)
-    for metric, contexts in found.items():
+    values: dict[str, dict[str, dict[str, float]]] = {}
+    for metric, contexts in read_evaluation(path, _EVALUATION).items():
+        values[metric] = {}
         for context, questions in contexts.items():
             if _WORST not in questions:
                 raise InputError(path, f"has no {_WORST!r}", field=f"{metric}.{context}")
-    return {
-        metric: {
-            context: {question: pair.with_answer for question, pair in questions.items()}
-            for context, questions in contexts.items()
-        }
-        for metric, contexts in found.items()
-    }
+            values[metric][context] = {id: pair.with_answer for id, pair in questions.items()}
+    return values
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,57 +143,69 @@ class DocumentRelevance:
     unknown: tuple[str, ...]
 
 
-def selected(run: Iterable[tuple[str, str, float]]) -> dict[str, str]:
+def top_questions(run: Iterable[tuple[str, str, float]]) -> dict[str, str]:
     """The question with the highest score for each topic; of equal ones the last, as in the official figures."""
-    best: dict[str, tuple[float, str]] = {}
+    top: dict[str, str] = {}
+    top_scores: dict[str, float] = {}
     for topic, question, score in run:
-        if topic not in best or score >= best[topic][0]:
-            best[topic] = (score, question)
-    return {topic: question for topic, (_, question) in best.items()}
+        if topic not in top or score >= top_scores[topic]:
+            top[topic], top_scores[topic] = question, score
+    return top
 
 
 def document_relevance(
-    evaluation: ClariqEvaluation, asked: Mapping[str, str], topic_of: Mapping[str, str] | None = None
+    evaluation: ClariqEvaluation,
+    top_by_topic: Mapping[str, str],
+    topic_by_facet: Mapping[str, str] | None = None,
 ) -> DocumentRelevance | None:
-    """What the questions `asked` by topic are worth, for the facets in `topic_of`; None where none is evaluated.
+    """What the top questions by topic are worth, for these facets with their topics; None where none is evaluated.
 
     A question that nobody judged counts as the worst that was judged ("MIN"), and so does asking for "MAX"; a facet
-    without any question counts 0. Without `topic_of` it is about conversations: `asked` goes by context, and all
-    contexts count.
+    without any question counts 0. Without `topic_by_facet` it is about conversations: the questions go by context, and
+    all contexts count.
     """
-    contexts = list(dict.fromkeys(context for found in evaluation.values() for context in found))
-    topics = topic_of if topic_of is not None else {context: context for context in contexts}
-    chosen = {context: asked.get(topics[context]) for context in contexts if context in topics}
-    if not chosen:
+    evaluated = dict.fromkeys(chain.from_iterable(evaluation.values()))
+    if topic_by_facet is None:
+        topic_by_facet = {context: context for context in evaluated}
+    questions: dict[str, str | None] = {}
+    for context in evaluated:
+        if context in topic_by_facet:
+            question = top_by_topic.get(topic_by_facet[context])
+            # Nobody wrote a question "MAX": a run that names it would be given the best of all.
+            questions[context] = _WORST if question == _BEST else question
+    if not questions:
         return None
-    chosen = {context: _WORST if question == _BEST else question for context, question in chosen.items()}
-    values = {}
-    judged = set()
-    for metric, found in evaluation.items():
-        values[metric] = {
-            context: 0.0 if question is None else found[context].get(question, found[context][_WORST])
-            for context, question in chosen.items()
-            if context in found
-        }
-        judged |= {context for context, question in chosen.items() if question in found.get(context, ())}
+    values: dict[str, dict[str, float]] = {}
+    judged: set[str] = set()
+    for metric, by_context in evaluation.items():
+        for context, question in questions.items():
+            if context not in by_context:
+                continue
+            value = 0.0
+            if question is not None:
+                value = by_context[context].get(question, by_context[context][_WORST])
+            if question in by_context[context]:
+                judged.add(context)
+            values.setdefault(metric, {})[context] = value
+    unasked = [context for context, question in questions.items() if question is None]
     return DocumentRelevance(
-        values={metric: by_context for metric, by_context in values.items() if by_context},
-        unasked=tuple(context for context, question in chosen.items() if question is None),
-        unjudged=tuple(c for c, question in chosen.items() if question is not None and c not in judged),
-        unknown=tuple(context for context in topics if context not in chosen),
+        values,
+        unasked=tuple(unasked),
+        unjudged=tuple(context for context in questions if context not in judged and context not in unasked),
+        unknown=tuple(context for context in topic_by_facet if context not in questions),
     )
 
 
-def document_relevance_table(found: DocumentRelevance) -> DataTable:
+def document_relevance_table(relevance: DocumentRelevance) -> DataTable:
     """The leaderboard's metrics first, then the others that the evaluation has."""
-    order = [metric for metric in LEADERBOARD if metric in found.values]
-    order += [metric for metric in found.values if metric not in order]
+    order = [metric for metric in LEADERBOARD if metric in relevance.values]
+    order += [metric for metric in relevance.values if metric not in order]
     caption = (
-        f"Mean over facets or contexts; without a question, counting 0: {len(found.unasked)}; with one that "
-        f"nobody judged, counting as the worst: {len(found.unjudged)}; left out, without an evaluation: "
-        f"{len(found.unknown)}."
+        f"Mean over facets or contexts; without a question, counting 0: {len(relevance.unasked)}; with one that "
+        f"nobody judged, counting as the worst: {len(relevance.unjudged)}; left out, without an evaluation: "
+        f"{len(relevance.unknown)}."
     )
-    rows = [_mean_row(metric, found.values[metric], "facets") for metric in order]
+    rows = [_mean_row(metric, relevance.values[metric], "facets") for metric in order]
     return _metric_table("documents", "Document relevance", caption, rows, "facets")
 
 
@@ -208,16 +218,20 @@ def label_agreement(truth: Mapping[str, int], predicted: Mapping[str, int]) -> t
     Each is an average over labels with the label's share of the topics as weight ("weighted" in scikit-learn). A label
     without predictions counts 0. A topic without a prediction has label 0.
     """
-    pairs = [(label, predicted.get(topic, 0)) for topic, label in truth.items()]
-    right = Counter(label for label, guess in pairs if label == guess)
-    of_truth, of_guess = Counter(label for label, _ in pairs), Counter(guess for _, guess in pairs)
-    n = len(pairs)
+    n_true, n_predicted, n_correct = Counter[int](), Counter[int](), Counter[int]()
+    for topic, label in truth.items():
+        prediction = predicted.get(topic, 0)
+        n_true[label] += 1
+        n_predicted[prediction] += 1
+        n_correct[label] += prediction == label
+    precision = f1 = 0.0
     # Labels without topics have weight 0, so those of the truth are enough.
-    precision = sum(
-        count * (right[label] / of_guess[label]) for label, count in of_truth.items() if right[label]
-    )
-    f1 = sum(count * (2 * right[label] / (count + of_guess[label])) for label, count in of_truth.items())
-    return precision / n, sum(right.values()) / n, f1 / n
+    for label, weight in n_true.items():
+        if n_correct[label]:
+            precision += weight * (n_correct[label] / n_predicted[label])
+        f1 += weight * (2 * n_correct[label] / (weight + n_predicted[label]))
+    n = len(truth)
+    return precision / n, n_correct.total() / n, f1 / n
 
 
 def need_table(truth: Mapping[str, int], predicted: Mapping[str, int]) -> DataTable:
@@ -251,15 +265,16 @@ def question_relevance(
     by_score: dict[str, dict[float, str]] = {}
     for topic, question, score in run:
         by_score.setdefault(topic, {}).setdefault(score, question)
-    ranking = {topic: [first[s] for s in sorted(first, reverse=True)] for topic, first in by_score.items()}
-    recall = {
-        k: {
-            topic: len(wanted.intersection(ranking.get(topic, ())[:k])) / len(wanted)
-            for topic, wanted in relevant.items()
-        }
-        for k in cutoffs
-    }
-    return recall, [topic for topic in relevant if topic not in ranking]
+    recall: dict[int, dict[str, float]] = {k: {} for k in cutoffs}
+    unranked = []
+    for topic, questions in relevant.items():
+        ranking = by_score.get(topic, {})
+        if not ranking:
+            unranked.append(topic)
+        ranked_questions = [ranking[score] for score in sorted(ranking, reverse=True)]
+        for k in cutoffs:
+            recall[k][topic] = len(questions.intersection(ranked_questions[:k])) / len(questions)
+    return recall, unranked
 
 
 def question_relevance_table(recall: Mapping[int, Mapping[str, float]], unranked: Sequence[str]) -> DataTable:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -17,7 +18,8 @@ from cts_async.errors import InputError, Interrupted, UsageError
 from cts_async.neighbours.inputs import AsJson, Csv, Force, Out, check_out, write_records
 
 if TYPE_CHECKING:
-    from cts_async.neighbours.qulac.collection import Qulac, Topic
+    from cts_async.analysis.retrieval import Qrels
+    from cts_async.neighbours.qulac.collection import Facet, Qulac, Topic
 
 KIND: Final = Kind(
     name="qulac",
@@ -53,8 +55,8 @@ def show_qulac_figures(path: QulacPath, csv: Csv = None, as_json: AsJson = False
     from cts_async.neighbours.qulac.collection import qulac_figures, read_qulac
     from cts_async.tables.table import show_tables
 
-    found = read_qulac(path)
-    show_tables([qulac_figures(found.topics)], notes=_oddities(found), as_json=as_json, csv=csv)
+    collection = read_qulac(path)
+    show_tables([qulac_figures(collection.topics)], notes=_oddities(collection), as_json=as_json, csv=csv)
 
 
 @app.command("conversations", short_help="Generate artificial conversations of 1-3 turns.")
@@ -79,17 +81,17 @@ def write_conversations(
 
     Example: cts data qulac conversations qulac.json --count
     """
-    from cts_async.neighbours.qulac import conversations as made
     from cts_async.neighbours.qulac.collection import read_qulac
+    from cts_async.neighbours.qulac.conversations import conversations, counts_table
     from cts_async.tables.table import show_tables
 
     lengths = read_lengths(turns)
-    found = read_qulac(path)
-    topics = _chosen(found.topics, topic or [])
+    collection = read_qulac(path)
+    topics = _topics_with_ids(collection.topics, topic or [])
     if count:
-        show_tables([made.counts_table(topics, lengths)], notes=_oddities(found), as_json=as_json)
+        show_tables([counts_table(topics, lengths)], notes=_oddities(collection), as_json=as_json)
         return
-    records = (one.as_record() for one in made.conversations(topics, lengths))
+    records = (conversation.as_record() for conversation in conversations(topics, lengths))
     write_records(out, records, "conversations", [path], force=force)
 
 
@@ -114,24 +116,22 @@ def show_gains(
     Example: cts data qulac gains evaluations.json --metric NDCG20 --test
     """
     from cts_async.datasets.io import listed
-    from cts_async.neighbours.qulac import conversations as made
+    from cts_async.neighbours.qulac import conversations as qulac
     from cts_async.tables.table import show_tables
 
-    table = made.read_evaluations(evaluations)
+    values_by_metric = qulac.read_evaluations(evaluations)
     for name in metric or ():
-        if name not in table:
-            raise UsageError(f"--metric {name}: {evaluations} has only {listed(table)}")
-    wanted = list(dict.fromkeys(metric or ())) or sorted(table, key=made.metric_order)
-    found = {name: made.question_gains(table[name], test=test) for name in wanted}
-    for name, one in found.items():
-        if not one.oracle:
+        if name not in values_by_metric:
+            raise UsageError(f"--metric {name}: {evaluations} has only {listed(values_by_metric)}")
+    metrics = list(dict.fromkeys(metric or ())) or sorted(values_by_metric, key=qulac.metric_order)
+    gains = {name: qulac.question_gains(values_by_metric[name], test=test) for name in metrics}
+    for name in metrics:
+        if not gains[name].oracle:
             problem = "holds no question with its answer (no record id ends in -1)"
             raise InputError(evaluations, problem, field=name)
-    tables = [
-        made.oracle_table(found),
-        *(made.question_gains_table(name, one) for name, one in found.items()),
-    ]
-    notes = [*made.read_notes(evaluations), *made.gain_notes(found)]
+    tables = [qulac.oracle_table(gains)]
+    tables += [qulac.question_gains_table(name, gains[name]) for name in metrics]
+    notes = [*qulac.read_notes(evaluations), *qulac.gain_notes(gains)]
     show_tables(tables, notes=notes, as_json=as_json, csv=csv)
 
 
@@ -197,9 +197,8 @@ def retrieve(
     from rich.progress import track
 
     from cts_async.analysis.retrieval import PSEUDO_JUDGMENTS
-    from cts_async.neighbours.qulac import conversations as made
+    from cts_async.neighbours.qulac import conversations as qulac
     from cts_async.neighbours.qulac.collection import read_qulac
-    from cts_async.neighbours.qulac.conversations import oracle_table, question_gains, write_evaluations
     from cts_async.safe_files import check_writable
     from cts_async.search.backends.corpus import Corpus
     from cts_async.search.rankers import QueryLikelihoodRanker, Weights
@@ -209,26 +208,26 @@ def retrieve(
         raise UsageError(f"--answers {answers}: must be one of {', '.join(_FLAGS)}")
     check_out(out, [path, corpus, Path(qrels)], force=force)
     for name in metric or ():
-        if name not in made.METRICS:
-            raise UsageError(f"--metric {name}: must be one of {', '.join(made.METRICS)}")
-    metrics = list(dict.fromkeys(metric or made.METRICS))
+        if name not in qulac.METRICS:
+            raise UsageError(f"--metric {name}: must be one of {', '.join(qulac.METRICS)}")
+    metrics = list(dict.fromkeys(metric or qulac.METRICS))
     lengths, weights = read_lengths(turns), Weights(alpha, answer_weight)
     out = out.expanduser()
-    check_writable(out)
-    chosen = sorted(read_qulac(path).topics, key=lambda topic: topic.id)[:topics]
+    check_writable(out)  # before anything is retrieved
+    first_topics = sorted(read_qulac(path).topics, key=attrgetter("id"))[:topics]
     evaluations: dict[str, dict[str, float]] = {name: {} for name in metrics}
     console = Console(stderr=True, emoji=False)
     try:
         ranker = QueryLikelihoodRanker(Corpus.open(corpus).documents(), mu=mu, weights=weights)
-        judged, notes = made.judgments(qrels, ranker, ranker.ids, chosen, relevance_level)
-        facets = [(topic, facet) for topic in chosen for facet in topic.facets if judged.get(facet.id)]
-        facets = sorted(facets, key=lambda one: one[1].numbers)[:limit]
+        judged, notes = qulac.judgments(qrels, ranker, ranker.ids, first_topics, relevance_level)
+        facets = _judged_facets(first_topics, judged)[:limit]
         hidden = quiet or not console.is_terminal
         for topic, facet in track(facets, "facets", console=console, transient=True, disable=hidden):
-            spoken = made.facet_records(topic, facet, lengths, _FLAGS[answers])
-            found = made.evaluate_records(ranker, judged[facet.id], spoken, metrics, level=relevance_level)
-            for name, values in found.items():
-                evaluations[name] |= values
+            spoken = qulac.facet_records(topic, facet, lengths, _FLAGS[answers])
+            grades = judged[facet.id]
+            values = qulac.evaluate_records(ranker, grades, spoken, metrics, level=relevance_level)
+            for name in metrics:
+                evaluations[name] |= values[name]
     except KeyboardInterrupt:
         raise Interrupted(f"interrupted; {out} is not written, and the same command starts over") from None
     about = {
@@ -243,36 +242,56 @@ def retrieve(
         "turns": lengths,
         "notes": notes,
     }
-    write_evaluations(out, evaluations, about)
+    qulac.write_evaluations(out, evaluations, about)
     typer.echo(f"{len(evaluations[metrics[0]]):,} records of {len(metrics)} metrics in {out}", err=True)
-    table = oracle_table({name: question_gains(values) for name, values in evaluations.items()})
+    table = qulac.oracle_table({name: qulac.question_gains(evaluations[name]) for name in metrics})
     if any(PSEUDO_JUDGMENTS in note for note in notes):
         table = replace(table, caption=f"{PSEUDO_JUDGMENTS}\n{table.caption}")
     show_tables([table], notes=notes, as_json=as_json)
 
 
-def _oddities(found: Qulac) -> list[str]:
+def _judged_facets(topics: Sequence[Topic], qrels: Qrels) -> list[tuple[Topic, Facet]]:
+    """Return the facets with judgments, by number, each with its topic."""
+    judged = []
+    for topic in topics:
+        judged += [(topic, facet) for facet in topic.facets if qrels.get(facet.id)]
+    return sorted(judged, key=_facet_numbers)
+
+
+def _facet_numbers(topic_and_facet: tuple[Topic, Facet]) -> tuple[int, int]:
+    _, facet = topic_and_facet
+    return facet.numbers
+
+
+def _oddities(collection: Qulac) -> list[str]:
     """Notes on the oddities of the file."""
-    notes = [
-        f"{id} stands on the rows {', '.join(rows)} with different answers: each is a pair, "
-        "conversations have the first"
-        for id, rows in found.repeated.items()
-    ]
-    return notes + [f"facet {id}: its type is misspelt, taken as informational" for id in found.slips]
+    notes = []
+    for id, rows in collection.repeated.items():
+        notes.append(
+            f"{id} stands on the rows {', '.join(rows)} with different answers: each is a pair, "
+            "conversations have the first"
+        )
+    for id in collection.slips:
+        notes.append(f"facet {id}: its type is misspelt, taken as informational")
+    return notes
 
 
 def read_lengths(turns: str) -> list[int]:
     """Return "1,3" as numbers, rising. Raises UsageError for others than 1, 2 and 3."""
-    given = {one.strip() for one in turns.split(",")}
-    if unknown := sorted(given - {"1", "2", "3"}):
+    lengths = {length.strip() for length in turns.split(",")}
+    unknown = sorted(lengths - {"1", "2", "3"})
+    if unknown:
         raise UsageError(f"--turns {turns}: {unknown[0]!r} is not one of 1, 2, 3")
-    return sorted(map(int, given))
+    return sorted(map(int, lengths))
 
 
-def _chosen(topics: Sequence[Topic], wanted: Sequence[int]) -> list[Topic]:
-    known = {topic.id for topic in topics}
-    if unknown := [id for id in wanted if id not in known]:
-        raise UsageError(
-            f"--topic {unknown[0]}: no such topic; there are {len(known)} from {min(known)} to {max(known)}"
-        )
-    return [topic for topic in topics if not wanted or topic.id in wanted]
+def _topics_with_ids(topics: Sequence[Topic], ids: Sequence[int]) -> list[Topic]:
+    """Return the topics with these ids, all without any. Raises UsageError for an id that there is not."""
+    if not ids:
+        return list(topics)
+    by_id = {topic.id: topic for topic in topics}
+    for id in ids:
+        if id not in by_id:
+            numbers = f"{len(by_id)} from {min(by_id)} to {max(by_id)}"
+            raise UsageError(f"--topic {id}: no such topic; there are {numbers}")
+    return [topic for topic in topics if topic.id in ids]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean, median
@@ -25,7 +25,7 @@ from cts_async.datasets.inspect import contents_of
 from cts_async.datasets.io import short
 from cts_async.datasets.kinds import AnnotatedQuery, Annotations, Contents, Dataset, make_dataset
 from cts_async.errors import InputError, UsageError
-from cts_async.neighbours.inputs import Text, annotations_of, facet_instances, read_json
+from cts_async.neighbours.inputs import Text, facet_instances, merged_annotations, read_json
 from cts_async.records import Instance
 from cts_async.tables.table import Column, DataTable, Row, text
 
@@ -89,8 +89,10 @@ class Facet:
     @property
     def by_number(self) -> dict[int, Pair]:
         """The pairs by their question's number, rising; of pairs with the same number the first in the file."""
-        first = {pair.number: pair for pair in reversed(self.pairs)}
-        return {number: first[number] for number in sorted(first)}
+        by_number: dict[int, Pair] = {}
+        for pair in self.pairs:
+            by_number.setdefault(pair.number, pair)
+        return dict(sorted(by_number.items()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,10 @@ class Topic:
     @property
     def questions(self) -> tuple[str, ...]:
         """The distinct texts of its questions, of all facets together, in file order."""
-        return tuple(dict.fromkeys(pair.question for facet in self.facets for pair in facet.pairs))
+        questions: dict[str, None] = {}
+        for facet in self.facets:
+            questions.update((pair.question, None) for pair in facet.pairs)
+        return tuple(questions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,54 +133,80 @@ def read_qulac(path: Path) -> Qulac:
     InputError names field and row of what is wrong: a missing or unequal column, a wrong value, ids that contradict
     each other, a topic or facet described in two ways, a question that occurs twice with the same answer.
     """
-    found = read_json(path, _COLUMNS)
-    columns: dict[str, dict[str, Any]] = {name: getattr(found, name) for name in ALL_COLUMNS}
+    file = _Builder(path)
+    for row, cells in _rows_of_file(path):
+        file.add(row, cells)
+    if not file.topics:
+        raise InputError(path, "has no rows", field="topic_id")
+    return file.build()
+
+
+def _rows_of_file(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the number and the cells of each row."""
+    table = read_json(path, _COLUMNS)
+    columns: dict[str, dict[str, Any]] = {name: getattr(table, name) for name in ALL_COLUMNS}
     for name, column in columns.items():
         if column.keys() != columns["topic_id"].keys():
             problem = f"has {len(column)} rows that do not match the {len(columns['topic_id'])} of 'topic_id'"
             raise InputError(path, problem, field=name)
-    topics: dict[int, tuple[str, TopicType, str]] = {}
-    facets: dict[int, dict[str, tuple[FacetType, str]]] = {}
-    pairs: dict[str, list[Pair]] = {}
-    rows: dict[str, dict[str, tuple[str, str]]] = {}
-    slips: dict[str, None] = {}
     for row in columns["topic_id"]:
-        cells = {name: column[row] for name, column in columns.items()}
+        yield row, {name: column[row] for name, column in columns.items()}
+
+
+class _Builder:
+    """The topics, facets and pairs of the rows so far. A topic is described again in every row."""
+
+    def __init__(self, path: Path) -> None:
+        self.topics: dict[int, Topic] = {}
+        """Without their facets."""
+        self._path = path
+        self._facets: dict[int, dict[str, Facet]] = {}
+        """By topic and id, without their pairs."""
+        self._pairs: dict[str, list[Pair]] = {}
+        """By facet."""
+        self._rows: dict[str, dict[str, tuple[str, str]]] = {}
+        """Question and answer by the id of the pair, and by row."""
+        self._slips: dict[str, None] = {}
+
+    def add(self, row: str, cells: Mapping[str, Any]) -> None:
+        """Add a row. InputError where it contradicts itself or an earlier one."""
         topic_id, facet_id, id = cells["topic_id"], cells["topic_facet_id"], cells["topic_facet_question_id"]
-        if problem := _id_problem(cells):
-            raise InputError(path, problem, field=f"topic_facet_question_id.{row}")
+        problem = _id_problem(cells)
+        if problem:
+            raise InputError(self._path, problem, field=f"topic_facet_question_id.{row}")
+        kind: FacetType = cells["facet_type"]
         if cells["facet_type"] == "inv":
-            slips[facet_id] = None
-        kind: FacetType = "inf" if cells["facet_type"] == "inv" else cells["facet_type"]
-        topic = (unescape(cells["topic"]), cells["topic_type"], unescape(cells["topic_desc"]))
-        facet = (kind, unescape(cells["facet_desc"]))
-        if topics.setdefault(topic_id, topic) != topic:
+            kind = "inf"
+            self._slips[facet_id] = None
+        description = unescape(cells["topic_desc"])
+        topic = Topic(topic_id, unescape(cells["topic"]), cells["topic_type"], description, ())
+        facet = Facet(facet_id, kind, unescape(cells["facet_desc"]), ())
+        if self.topics.setdefault(topic_id, topic) != topic:
             problem = f"topic {topic_id} occurs earlier with another text, type or description"
-            raise InputError(path, problem, field=f"topic_id.{row}")
-        if facets.setdefault(topic_id, {}).setdefault(facet_id, facet) != facet:
+            raise InputError(self._path, problem, field=f"topic_id.{row}")
+        if self._facets.setdefault(topic_id, {}).setdefault(facet_id, facet) != facet:
             problem = f"facet {short(facet_id)} occurs earlier with another type or description"
-            raise InputError(path, problem, field=f"topic_facet_id.{row}")
-        pair = (cells["question"], cells["answer"])
-        same_id = rows.setdefault(id, {})
-        if any(other[0] != pair[0] or other == pair for other in same_id.values()):
-            problem = f"{short(id)} occurs earlier with another question, or with the same answer"
-            raise InputError(path, problem, field=f"topic_facet_question_id.{row}")
-        same_id[row] = pair
-        of_facet = pairs.setdefault(facet_id, [])
+            raise InputError(self._path, problem, field=f"topic_facet_id.{row}")
+        question, answer = cells["question"], cells["answer"]
+        rows_of_id = self._rows.setdefault(id, {})
+        for earlier_question, earlier_answer in rows_of_id.values():
+            if earlier_question != question or earlier_answer == answer:
+                problem = f"{short(id)} occurs earlier with another question, or with the same answer"
+                raise InputError(self._path, problem, field=f"topic_facet_question_id.{row}")
+        rows_of_id[row] = (question, answer)
+        pairs = self._pairs.setdefault(facet_id, [])
         if not id.endswith("-X"):
-            of_facet.append(Pair(int(id.rpartition("-")[2]), *pair))
-    if not topics:
-        raise InputError(path, "has no rows", field="topic_id")
-    return Qulac(
-        tuple(
-            Topic(
-                number, *about, tuple(Facet(id, *of, tuple(pairs[id])) for id, of in facets[number].items())
-            )
-            for number, about in topics.items()
-        ),
-        {id: tuple(same) for id, same in rows.items() if len(same) > 1},
-        tuple(slips),
-    )
+            pairs.append(Pair(int(id.rpartition("-")[2]), question, answer))
+
+    def build(self) -> Qulac:
+        topics = []
+        for topic in self.topics.values():
+            facets = []
+            for facet in self._facets[topic.id].values():
+                facets.append(replace(facet, pairs=tuple(self._pairs[facet.id])))
+            topics.append(replace(topic, facets=tuple(facets)))
+        repeated = {id: tuple(rows) for id, rows in self._rows.items() if len(rows) > 1}
+        return Qulac(tuple(topics), repeated, tuple(self._slips))
 
 
 def _id_problem(cells: Mapping[str, Any]) -> str:
@@ -185,8 +216,9 @@ def _id_problem(cells: Mapping[str, Any]) -> str:
     number = id.removeprefix(f"{facet_id}-")
     if cells["topic_facet_id"] != facet_id or number == id or not _QUESTION.fullmatch(number):
         return f"must be '{facet_id}-' and a question's number or X, with topic_facet_id {facet_id!r}; is {short(id)}"
-    there = [bool(cells["question"]), bool(cells["answer"])]
-    if any(there) if number == "X" else not all(there):
+    n_texts = bool(cells["question"]) + bool(cells["answer"])
+    expected = 0 if number == "X" else 2
+    if n_texts != expected:
         return f"{short(id)}: question and answer must be empty if the id ends in -X, and only then"
     return ""
 
@@ -206,18 +238,18 @@ def open_qulac(
     if not target:
         raise UsageError("qulac needs a path: qulac:PATH, the file qulac.json")
     path = Path(target).expanduser()
-    index = None if gold is None else read_gold(gold, names, skip_bad=skip_bad_gold)
+    index = None
+    if gold is not None:
+        index = read_gold(gold, names, skip_bad=skip_bad_gold)
     instances, annotations = partial(read_instances, path, index), partial(read_annotations, path)
     return make_dataset("qulac", path, index, instances, annotations=annotations)
 
 
 def read_instances(path: Path, gold: GoldIndex | None = None) -> Iterator[Instance]:
     """Return the facets by topic, 762 in the published file; id = `topic_facet_id`. Errors as `read_qulac`."""
-    facets = [
-        (facet.id, facet.description, topic.text)
-        for topic in read_qulac(path).topics
-        for facet in topic.facets
-    ]
+    facets = []
+    for topic in read_qulac(path).topics:
+        facets += [(facet.id, facet.description, topic.text) for facet in topic.facets]
     return facet_instances(path, JOINED, facets, gold)
 
 
@@ -227,24 +259,25 @@ def read_annotations(path: Path) -> Annotations:
     The questions of a query are the distinct ones of all topics with that text; a facet's pairs are all of its own,
     so that a question asked twice is there with both answers.
     """
-    found = read_qulac(path)
-    queries = (AnnotatedQuery(str(topic.id), topic.text, topic.questions) for topic in found.topics)
-    pairs = {facet.id: tuple((pair.question, pair.answer) for pair in facet.pairs) for facet in found.facets}
-    return annotations_of(queries, pairs)
+    collection = read_qulac(path)
+    queries = (AnnotatedQuery(str(topic.id), topic.text, topic.questions) for topic in collection.topics)
+    pairs = {}
+    for facet in collection.facets:
+        pairs[facet.id] = tuple((pair.question, pair.answer) for pair in facet.pairs)
+    return merged_annotations(queries, pairs)
 
 
 def qulac_contents(dataset: Dataset, names: Mapping[str, str] | None) -> Contents:
     """What the instances hold, and what the other columns do. Raises InputError."""
-    found, table = contents_of(dataset, names), read_qulac(dataset.path)
-    ambiguous = sum(topic.kind == "ambiguous" for topic in table.topics)
-    topics = {"topics": {"total": len(table.topics), "ambiguous": ambiguous}}
-    notes = list(found.notes)
-    if table.repeated:
-        ids = ", ".join(table.repeated)
-        notes.append(f"ids with several answers, all kept: {ids}")
-    if table.slips:
-        notes.append(f"facet_type 'inv' read as 'inf': {', '.join(table.slips)}")
-    return Contents({**found.facts, **topics}, tuple(notes))
+    contents, collection = contents_of(dataset, names), read_qulac(dataset.path)
+    n_ambiguous = sum(topic.kind == "ambiguous" for topic in collection.topics)
+    facts = {**contents.facts, "topics": {"total": len(collection.topics), "ambiguous": n_ambiguous}}
+    notes = list(contents.notes)
+    if collection.repeated:
+        notes.append(f"ids with several answers, all kept: {', '.join(collection.repeated)}")
+    if collection.slips:
+        notes.append(f"facet_type 'inv' read as 'inf': {', '.join(collection.slips)}")
+    return Contents(facts, tuple(notes))
 
 
 # --- Published figures -----------------------------------------------------------------------------------
@@ -273,34 +306,46 @@ def qulac_figures(topics: Sequence[Topic]) -> DataTable:
         ("navigational facets", 185, navigational, 0),
         ("questions", 2_639, sum(len(topic.questions) for topic in topics), 0),
         ("question-answer pairs", 10_277, len(pairs), 0),
-        ("terms per question, average", 9.49, _terms({pair.question for pair in pairs}), 2),
-        ("terms per answer, average", 8.21, _terms([pair.answer for pair in pairs]), 2),
+        ("terms per question, average", 9.49, _mean_n_terms({pair.question for pair in pairs}), 2),
+        ("terms per answer, average", 8.21, _mean_n_terms([pair.answer for pair in pairs]), 2),
     )
-    # A figure is reproduced if it agrees to the digits published, a whole number exactly.
-    rows: list[Row] = [
-        {
-            "figure": name,
-            "published": published,
-            "counted": counted,
-            "reproduced": counted == published or (digits > 0 and f"{counted:.{digits}f}" == str(published)),
-            "digits": digits,
-        }
-        for name, published, counted, digits in figures
-    ]
+    rows: list[Row] = []
+    for name, published, counted, digits in figures:
+        # A figure is reproduced if it agrees to the digits published, a whole number exactly.
+        agrees = digits > 0 and f"{counted:.{digits}f}" == str(published)
+        rows.append(
+            {
+                "figure": name,
+                "published": published,
+                "counted": counted,
+                "reproduced": counted == published or agrees,
+                "digits": digits,
+            }
+        )
     columns = (
         Column("figure", text("figure"), numeric=False),
-        Column("published", lambda row: format(row["published"], f",.{row['digits']}f")),
-        Column("counted", _counted),
-        Column("", lambda row: "ok" if row["reproduced"] else "differs", numeric=False),
+        Column("published", _published_figure),
+        Column("counted", _counted_figure),
+        Column("", _verdict, numeric=False),
     )
     caption = "the collection as its README describes it (SIGIR 2019), and counted in this file"
     return DataTable("figures", "Qulac's published figures", caption, columns, rows)
 
 
-def _counted(row: Row) -> str:
+def _published_figure(row: Row) -> str:
+    return format(row["published"], f",.{row['digits']}f")
+
+
+def _counted_figure(row: Row) -> str:
     """To the published digits; in full where those would hide that a whole number differs."""
-    return format(row["counted"], f",.{row['digits']}f" if row["reproduced"] or row["digits"] else ",")
+    if row["reproduced"] or row["digits"]:
+        return format(row["counted"], f",.{row['digits']}f")
+    return format(row["counted"], ",")
 
 
-def _terms(texts: Iterable[str]) -> float:
+def _verdict(row: Row) -> str:
+    return "ok" if row["reproduced"] else "differs"
+
+
+def _mean_n_terms(texts: Iterable[str]) -> float:
     return fmean([len(text.split()) for text in texts] or [0])

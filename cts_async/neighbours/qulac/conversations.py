@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import chain, combinations
 from math import comb
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
 from pydantic import BaseModel, StringConstraints, TypeAdapter
 
@@ -84,9 +85,10 @@ def decode_record_id(text: str) -> RecordId:
             "must be topic-facet-history-question-answerflag, such as 18-2-10-1 or 18-2-1-2-10-0: numbers from 1, "
             "at most 2 past questions, flag 0 or 1 (without a question: 18-2-0-0)"
         )
+    # The groups of the alternative that did not match are None.
     topic, facet, history, question, flag = (part for part in match.groups() if part is not None)
-    past = tuple(int(number) for number in history.split("-")[1:])
-    return RecordId(int(topic), int(facet), past, int(question), flag == "1")
+    past_questions = tuple(int(number) for number in history.split("-")[1:])
+    return RecordId(int(topic), int(facet), past_questions, int(question), flag == "1")
 
 
 # --- Conversations ---------------------------------------------------------------------------------------
@@ -118,9 +120,10 @@ class ArtificialConversation:
         Questions and answers are in the order of their numbers: query likelihood does not depend on their order, and so
         records with the same text are equal.
         """
-        asked = sorted((*self.history, self.current), key=lambda pair: pair.number)
-        answers = (pair.answer for pair in asked if answered or pair is not self.current)
-        return ConversationText(self.query, tuple(pair.question for pair in asked), tuple(answers))
+        pairs = sorted((*self.history, self.current), key=attrgetter("number"))
+        questions = tuple(pair.question for pair in pairs)
+        answers = tuple(pair.answer for pair in pairs if answered or pair is not self.current)
+        return ConversationText(self.query, questions, answers)
 
 
 def conversations(topics: Iterable[Topic], turns: Sequence[int] = TURNS) -> Iterator[ArtificialConversation]:
@@ -137,21 +140,31 @@ def conversations(topics: Iterable[Topic], turns: Sequence[int] = TURNS) -> Iter
     """
     for topic in topics:
         for facet in topic.facets:
-            pairs = facet.by_number
-            for past in (past for length in turns for past in combinations(pairs, length - 1)):
-                history = tuple(pairs[number] for number in past)
-                for asked, pair in pairs.items():
-                    if asked not in past:
-                        id = RecordId(*facet.numbers, past, asked, True)
-                        yield ArtificialConversation(id, topic.text, history, pair)
+            for length in turns:
+                yield from _conversations_of_facet(topic, facet, length)
+
+
+def _conversations_of_facet(topic: Topic, facet: Facet, n_turns: int) -> Iterator[ArtificialConversation]:
+    pairs = facet.by_number
+    for past_questions in combinations(pairs, n_turns - 1):
+        history = tuple(pairs[number] for number in past_questions)
+        for question, pair in pairs.items():
+            if question not in past_questions:
+                id = RecordId(*facet.numbers, past_questions, question, True)
+                yield ArtificialConversation(id, topic.text, history, pair)
 
 
 def counts_table(topics: Iterable[Topic], turns: Sequence[int] = TURNS) -> DataTable:
     """How many conversations of each length `conversations` would yield, by the formula."""
     questions = [len(facet.by_number) for topic in topics for facet in topic.facets]
-    counts = {length: sum(n * comb(n - 1, length - 1) for n in questions if n) for length in turns}
-    rows: list[dict[str, Any]] = [{"turns": length, "conversations": n} for length, n in counts.items()]
-    rows.append({"turns": "all", "conversations": sum(counts.values())})
+    rows: list[Row] = []
+    total = 0
+    for length in turns:
+        # `comb` takes no negative number: a facet without questions has no conversation.
+        n_conversations = sum(n * comb(n - 1, length - 1) for n in questions if n)
+        rows.append({"turns": length, "conversations": n_conversations})
+        total += n_conversations
+    rows.append({"turns": "all", "conversations": total})
     columns = (
         Column("turns", as_text("turns"), numeric=False),
         Column("conversations", number("conversations", ",")),
@@ -163,8 +176,17 @@ def counts_table(topics: Iterable[Topic], turns: Sequence[int] = TURNS) -> DataT
 # --- Retrieval after each conversation -------------------------------------------------------------------
 
 METRICS: Final = (
-    *("MRR100", "NDCG1", "NDCG3", "NDCG5", "NDCG10", "NDCG20"),
-    *("P1", "P3", "P5", "P10", "P20"),
+    "MRR100",
+    "NDCG1",
+    "NDCG3",
+    "NDCG5",
+    "NDCG10",
+    "NDCG20",
+    "P1",
+    "P3",
+    "P5",
+    "P10",
+    "P20",
 )
 """The eleven of Qulac's evaluation dictionaries (README)."""
 FLAGS: Final = (False, True)
@@ -174,7 +196,7 @@ FULL_DEPTH: Final = 1000
 LEAST_DEPTH: Final = 100
 """`evaluate` decides the order of equal scores, so a ranking cut at the first document would give another P@1 than a
 longer one. With a common depth no measure's value depends on which others are asked for."""
-_AT_ONCE: Final = 500
+_BATCH: Final = 500
 """Rankings held at a time."""
 
 
@@ -183,9 +205,9 @@ def facet_records(
 ) -> dict[str, ConversationText]:
     """Map record id -> conversation of one facet, in the order of the ids' numbers, the query alone first."""
     records = {RecordId(*facet.numbers, (), NO_QUESTION, False): ConversationText(topic.text)}
-    for one in conversations([replace(topic, facets=(facet,))], turns):
+    for conversation in conversations([replace(topic, facets=(facet,))], turns):
         for flag in flags:
-            records[replace(one.id, answered=flag)] = one.spoken(answered=flag)
+            records[replace(conversation.id, answered=flag)] = conversation.spoken(answered=flag)
     return {str(id): records[id] for id in sorted(records)}
 
 
@@ -202,18 +224,27 @@ def evaluate_records(
     `grades` are the intent's judgments, not empty; `level` is the least grade that is relevant, as in `evaluate`.
     Conversations with the same text are ranked once.
     """
-    depth = max([LEAST_DEPTH, *(cutoff(name) or FULL_DEPTH for name in measures)])
+    depth = LEAST_DEPTH
+    for measure in measures:
+        depth = max(depth, cutoff(measure) or FULL_DEPTH)
+    # Grade 0 is what a document without a judgment has anyway; all of them stay where there is no other.
     relevant = {document: grade for document, grade in grades.items() if grade > 0} or grades
-    values: dict[ConversationText, list[float]] = {}
-    texts = list(dict.fromkeys(spoken.values()))
-    for start in range(0, len(texts), _AT_ONCE):
-        batch = texts[start : start + _AT_ONCE]
-        run = {str(n): ranker.rank_conversation(one, depth) for n, one in enumerate(batch)}
-        found = evaluate(dict.fromkeys(run, relevant), run, measures, level=level)
-        values |= {one: [found[name][str(n)] for name in measures] for n, one in enumerate(batch)}
+    # Records with the same text share a ranking, and so their values.
+    records_by_conversation: dict[ConversationText, list[str]] = {}
+    for record, conversation in spoken.items():
+        records_by_conversation.setdefault(conversation, []).append(record)
+    values: dict[str, dict[str, float]] = {measure: {} for measure in measures}
+    conversations = list(records_by_conversation)
+    for start in range(0, len(conversations), _BATCH):
+        batch = {str(n): conversation for n, conversation in enumerate(conversations[start : start + _BATCH])}
+        rankings = {n: ranker.rank_conversation(conversation, depth) for n, conversation in batch.items()}
+        batch_values = evaluate(dict.fromkeys(rankings, relevant), rankings, measures, level=level)
+        for measure in measures:
+            for n, conversation in batch.items():
+                for record in records_by_conversation[conversation]:
+                    values[measure][record] = batch_values[measure][n]
     return {
-        name: {record: values[one][place] for record, one in spoken.items()}
-        for place, name in enumerate(measures)
+        measure: {record: by_record[record] for record in spoken} for measure, by_record in values.items()
     }
 
 
@@ -225,23 +256,26 @@ def judgments(
     `qrels` is a file, or "intent:N" for pseudo-judgments: the N documents that a facet's description ranks best.
     `level` is the least grade that is relevant. Raises InputError and UsageError.
     """
-    facets = {facet.id: facet.description for topic in topics for facet in topic.facets}
+    descriptions = {facet.id: facet.description for topic in topics for facet in topic.facets}
     depth, notes = pseudo_depth(qrels, level), []
     if depth is not None:
-        judged: Qrels = pseudo_qrels(ranker, facets, depth)
-        notes = [f"These numbers rest on {PSEUDO_JUDGMENTS}: --qrels {qrels}"]
+        judged: Qrels = pseudo_qrels(ranker, descriptions, depth)
+        notes.append(f"These numbers rest on {PSEUDO_JUDGMENTS}: --qrels {qrels}")
     else:
-        known = set(documents)
-        judged = read_judgments(Path(qrels), facets, known.__contains__)
-        named = {document for grades in judged.values() for document in grades}
-        if absent := len(named - known):
-            notes.append(f"{absent:,} of {len(named):,} judged documents are not in the corpus")
-    if missing := len(facets) - len(judged):
-        notes.append(f"{missing:,} of {len(facets):,} facets have no judgments and are left out")
+        in_corpus = set(documents)
+        judged = read_judgments(Path(qrels), descriptions, in_corpus.__contains__)
+        judged_documents = set(chain.from_iterable(judged.values()))
+        n_absent = len(judged_documents - in_corpus)
+        if n_absent:
+            notes.append(f"{n_absent:,} of {len(judged_documents):,} judged documents are not in the corpus")
+    n_missing = len(descriptions) - len(judged)
+    if n_missing:
+        notes.append(f"{n_missing:,} of {len(descriptions):,} facets have no judgments and are left out")
     if level > 1:
         notes.append(f"--qrels {qrels}{relevant_from(level)}")
-    if hopeless := count_hopeless(judged, level=level):
-        notes.append(hopeless_note(hopeless, f"{len(facets):,} facets", level))
+    n_hopeless = count_hopeless(judged, level=level)
+    if n_hopeless:
+        notes.append(hopeless_note(n_hopeless, f"{len(descriptions):,} facets", level))
     return judged, notes
 
 
@@ -261,15 +295,16 @@ def read_evaluations(path: Path) -> Evaluations:
     InputError for a pickle, broken JSON, a repeated key, a name that is no metric (a word and a cutoff, such as
     NDCG20), an id that does not decode, a value that is no number from 0 to 1, and no record.
     """
-    found = read_evaluation(path, _EVALUATIONS)
-    if not all(found.values()) or not found:
+    evaluations = read_evaluation(path, _EVALUATIONS)
+    if not all(evaluations.values()) or not evaluations:
         raise InputError(path, "holds no records: {metric: {record id: value}} is expected")
-    for id in {id: None for values in found.values() for id in values}:
+    # Metrics share their ids: each is decoded once.
+    for id in dict.fromkeys(chain.from_iterable(evaluations.values())):
         try:
             decode_record_id(id)
         except ValueError as error:
             raise InputError(path, f"the record id {short(id)} {error}") from None
-    return found
+    return evaluations
 
 
 def write_evaluations(path: Path, evaluations: Evaluations, about: Mapping[str, Any]) -> None:
@@ -286,13 +321,15 @@ def write_evaluations(path: Path, evaluations: Evaluations, about: Mapping[str, 
 def metric_order(name: str) -> tuple[str, int]:
     """Key for sorting metrics: NDCG3 comes before NDCG20."""
     match = _METRIC.fullmatch(name)
-    return (match[1], int(match[2] or 0)) if match else (name, 0)
+    if match is None:
+        return name, 0
+    return match[1], int(match[2] or 0)
 
 
 def evaluations_contents(path: str, fields: Mapping[str, str]) -> Contents:
     """Contents of an evaluation dictionary. Raises InputError, also for a pickle."""
-    found = read_evaluations(Path(path))
-    return Contents({"values": sum(map(len, found.values())), "metrics": list(found)})
+    evaluations = read_evaluations(Path(path))
+    return Contents({"values": sum(map(len, evaluations.values())), "metrics": list(evaluations)})
 
 
 # EVAL.about.json says how a dictionary was made, with notes; its own format has no room for that.
@@ -310,7 +347,9 @@ def about_path(evaluations: Path) -> Path:
 def read_notes(evaluations: Path) -> list[str]:
     """Return the notes on a dictionary; none without such a file. InputError for a broken one."""
     path = about_path(evaluations)
-    return read_json(path, TypeAdapter(_About), max_bytes=1 << 20).notes if path.exists() else []
+    if not path.exists():  # the dictionaries of others have none
+        return []
+    return read_json(path, TypeAdapter(_About), max_bytes=1 << 20).notes
 
 
 # --- Gains -----------------------------------------------------------------------------------------------
@@ -341,9 +380,17 @@ class Gains:
     """The facets with a question but no value for the original query alone; with one of them, no gain is over it."""
 
 
-_Asked: TypeAlias = tuple[int, float, float | None]
-"""A question, its value with its answer, and without (None: not evaluated)."""
-_Histories: TypeAlias = Mapping[tuple[int, ...], list[_Asked]]
+class _NextQuestion(NamedTuple):
+    """A question that was asked after a history."""
+
+    number: int
+    answered: float
+    """Its value with its answer."""
+    unanswered: float | None
+    """Its value without; None: not evaluated."""
+
+
+_Histories: TypeAlias = dict[tuple[int, ...], list[_NextQuestion]]
 """Past questions -> what was asked next."""
 
 
@@ -353,58 +400,70 @@ def question_gains(evaluations: Mapping[str, float], *, test: bool = False) -> G
     ValueError for an id that does not decode.
     """
     original: dict[str, float] = {}
-    values: dict[tuple[str, tuple[int, ...], int, bool], float] = {}
+    # By facet, history and question; tuples, because a metric of all of Qulac has 1.8 million records.
+    answered: dict[tuple[str, tuple[int, ...], int], float] = {}
+    unanswered: dict[tuple[str, tuple[int, ...], int], float] = {}
     for id, value in evaluations.items():
         record = decode_record_id(id)
         if record.question == NO_QUESTION:
             original[record.facet_id] = value
+        elif record.answered:
+            answered[record.facet_id, record.history, record.question] = value
         else:
-            values[record.facet_id, record.history, record.question, record.answered] = value
-    states: dict[tuple[str, int], dict[tuple[int, ...], list[_Asked]]] = {}
-    for (facet, history, question, answered), value in values.items():
-        if answered:
-            histories = states.setdefault((facet, len(history)), {})
-            unanswered = values.get((facet, history, question, False))
-            histories.setdefault(history, []).append((question, value, unanswered))
-    missing = tuple(dict.fromkeys(facet for facet, _ in states if facet not in original))
-    if missing:
+            unanswered[record.facet_id, record.history, record.question] = value
+    histories: dict[tuple[str, int], _Histories] = {}
+    """By facet and length."""
+    for key, value in answered.items():
+        facet, history, question = key
+        next_questions = histories.setdefault((facet, len(history)), {}).setdefault(history, [])
+        next_questions.append(_NextQuestion(question, value, unanswered.get(key)))
+    without_original = tuple(dict.fromkeys(facet for facet, _ in histories if facet not in original))
+    if without_original:
+        # For all facets: a mean over gains of two kinds would be neither.
         original = {}
-    lengths = sorted({length for _, length in states})
-    by_length = {n: {facet: of for (facet, length), of in states.items() if length == n} for n in lengths}
-    oracle = [_oracle(facets, original, length, test) for length, facets in by_length.items()]
-    questions = (
-        gain
-        for (facet, length), histories in states.items()
-        for gain in _question_gains(facet, length, histories, original.get(facet))
-    )
-    return Gains(tuple(oracle), tuple(questions), missing)
+    facets_by_length: dict[int, dict[str, _Histories]] = {}
+    questions: list[Row] = []
+    for (facet, length), of_facet in histories.items():
+        facets_by_length.setdefault(length, {})[facet] = of_facet
+        questions += _question_gains(facet, length, of_facet, original.get(facet))
+    oracle = []
+    for length, facets in sorted(facets_by_length.items()):
+        oracle.append(_oracle(facets, original, length, test))
+    return Gains(tuple(oracle), tuple(questions), without_original)
 
 
 def _oracle(
     facets: Mapping[str, _Histories], original: Mapping[str, float], length: int, test: bool
 ) -> dict[str, Any]:
-    best, mean, worst, none = {}, [], [], original
+    best, means, worst = {}, [], []
+    without_question = dict(original)
     for facet, histories in facets.items():
-        values = [[answered for _, answered, _ in asked] for asked in histories.values()]
+        values = [[question.answered for question in asked] for asked in histories.values()]
         best[facet] = fmean(map(max, values))
-        mean.append(fmean(map(fmean, values)))
+        means.append(fmean(map(fmean, values)))
         worst.append(fmean(map(min, values)))
-    if not original:
-        known = {facet: _best_unanswered(histories) for facet, histories in facets.items()}
-        none = {facet: value for facet, value in known.items() if value is not None}
-    pairs = [(value, none[facet]) for facet, value in best.items() if facet in none]
-    tested = paired_t_test([a for a, _ in pairs], [b for _, b in pairs]) if test and pairs else None
+        if not original:
+            unanswered = _best_unanswered(histories)
+            if unanswered is not None:
+                without_question[facet] = unanswered
+    shared = [facet for facet in best if facet in without_question]
+    best_of_shared = [best[facet] for facet in shared]
+    none_of_shared = [without_question[facet] for facet in shared]
+    t = p = None
+    if test and shared:
+        tested = paired_t_test(best_of_shared, none_of_shared)
+        t, p = tested.t, tested.p
     return {
         "history_length": length,
         "facets": len(facets),
-        "facets_with_none": len(pairs),
-        "none": mean_or_none([alone for _, alone in pairs]),
+        "facets_with_none": len(shared),
+        "none": mean_or_none(none_of_shared),
         "worst": fmean(worst),
-        "mean": fmean(mean),
+        "mean": fmean(means),
         "best": fmean(best.values()),
-        "gain": mean_or_none([value - alone for value, alone in pairs]),
-        "t": tested.t if tested else None,
-        "p": tested.p if tested else None,
+        "gain": mean_or_none([best[facet] - without_question[facet] for facet in shared]),
+        "t": t,
+        "p": p,
     }
 
 
@@ -413,34 +472,46 @@ def _best_unanswered(histories: _Histories) -> float | None:
 
     Of equally good questions that with the lowest number is taken, so that the result does not depend on order.
     """
-    best = [min(asked, key=lambda one: (-one[1], one[0])) for asked in histories.values()]
-    known = [unanswered for _, _, unanswered in best if unanswered is not None]
-    return fmean(known) if len(known) == len(best) else None
+    values = []
+    for asked in histories.values():
+        by_number = sorted(asked, key=attrgetter("number"))
+        best = max(by_number, key=attrgetter("answered"))
+        if best.unanswered is None:
+            return None
+        values.append(best.unanswered)
+    return fmean(values)
 
 
 def _question_gains(
     facet: str, length: int, histories: _Histories, original: float | None
 ) -> Iterator[dict[str, Any]]:
-    by_question: dict[int, list[_Asked]] = {}
-    for one in (one for asked in histories.values() for one in asked):
-        by_question.setdefault(one[0], []).append(one)
-    for question, every in by_question.items():
-        answered = fmean(value for _, value, _ in every)
-        both = [(value, alone) for _, value, alone in every if alone is not None]
-        unanswered = mean_or_none([alone for _, alone in both])
+    by_number: dict[int, list[_NextQuestion]] = {}
+    for question in chain.from_iterable(histories.values()):
+        by_number.setdefault(question.number, []).append(question)
+    for question_number, occurrences in by_number.items():
+        answered = fmean(question.answered for question in occurrences)
+        unanswered_values, differences = [], []
+        for question in occurrences:
+            if question.unanswered is not None:
+                unanswered_values.append(question.unanswered)
+                differences.append(question.answered - question.unanswered)
+        unanswered = mean_or_none(unanswered_values)
+        gain_without_answer = None
         if original is None:
-            gain, without = mean_or_none([value - alone for value, alone in both]), None
+            gain = mean_or_none(differences)
         else:
-            gain, without = answered - original, None if unanswered is None else unanswered - original
+            gain = answered - original
+            if unanswered is not None:
+                gain_without_answer = unanswered - original
         yield {
             "facet": facet,
-            "question": question,
+            "question": question_number,
             "history_length": length,
-            "n": len(every),
+            "n": len(occurrences),
             "with_answer": answered,
             "without_answer": unanswered,
             "gain": gain,
-            "gain_without_answer": without,
+            "gain_without_answer": gain_without_answer,
         }
 
 
@@ -453,7 +524,8 @@ _TESTED: Final = (
     "; t, p: paired t-test of best against none over facets; the best is chosen by these very values, so that chance "
     "alone lifts it above none"
 )
-_AGAINST: Final = {True: "the original query alone", False: "the best question without its answer"}
+_AGAINST_ORIGINAL: Final = "the original query alone"
+_AGAINST_UNANSWERED: Final = "the best question without its answer"
 
 
 def oracle_table(gains: Mapping[str, Gains]) -> DataTable:
@@ -461,54 +533,54 @@ def oracle_table(gains: Mapping[str, Gains]) -> DataTable:
 
     Where tests were made, their p-values are corrected together by Holm's method.
     """
-    rows: list[dict[str, Any]] = [
-        {"metric": metric, "against": _AGAINST[not one.without_original], **row}
-        for metric, one in gains.items()
-        for row in one.oracle
-    ]
+    rows: list[dict[str, Any]] = []
+    for metric, metric_gains in gains.items():
+        against = _AGAINST_UNANSWERED if metric_gains.without_original else _AGAINST_ORIGINAL
+        for row in metric_gains.oracle:
+            rows.append({"metric": metric, "against": against, **row, "p_holm": None})
     tested = [row for row in rows if row["p"] is not None]
-    corrected = iter(holm([row["p"] for row in tested]))
-    for row in rows:
-        row["p_holm"] = None if row["p"] is None else next(corrected)
-    none = ", or ".join(sorted({row["against"] for row in rows}, reverse=True))
-    columns = (
+    adjusted = holm([row["p"] for row in tested])
+    for row, p_holm in zip(tested, adjusted, strict=True):
+        row["p_holm"] = p_holm
+    columns = [
         Column("metric", text("metric"), numeric=False),
         Column("past", number("history_length", "d")),
         Column("facets", number("facets", "d")),
-        *(Column(name, number(name, ".4f")) for name in ("none", "worst", "mean", "best")),
-        Column("gain", number("gain", "+.4f")),
-        *((Column("t", number("t", ".2f")), Column("p Holm", p_value("p_holm", 4))) if tested else ()),
-    )
-    caption = "mean over facets; past: questions asked before; gain: best - none; none: "
-    caption += none + (_TESTED if tested else "")
+    ]
+    columns += [Column(name, number(name, ".4f")) for name in ("none", "worst", "mean", "best")]
+    columns.append(Column("gain", number("gain", "+.4f")))
+    none = ", or ".join(sorted({row["against"] for row in rows}, reverse=True))
+    caption = f"mean over facets; past: questions asked before; gain: best - none; none: {none}"
+    if tested:
+        columns += [Column("t", number("t", ".2f")), Column("p Holm", p_value("p_holm", 4))]
+        caption += _TESTED
     return DataTable("oracle", "What the best question would gain", caption, columns, rows, group="metric")
 
 
 def gain_notes(gains: Mapping[str, Gains]) -> list[str]:
     """Notes on gains that are not over the original query alone, or not over all facets."""
     notes = []
-    for metric, one in gains.items():
-        if one.without_original:
-            n = len(one.without_original)
+    for metric, metric_gains in gains.items():
+        facets = metric_gains.without_original
+        if facets:
+            have = "1 facet has" if len(facets) == 1 else f"{len(facets):,} facets have"
             notes.append(
-                f"{metric}: {'1 facet has' if n == 1 else f'{n:,} facets have'} no record of the original query alone "
-                f"({one.without_original[0]}-0-0), so gains are over the same question without its answer"
+                f"{metric}: {have} no record of the original query alone "
+                f"({facets[0]}-0-0), so gains are over the same question without its answer"
             )
-    for metric, one in gains.items():
-        notes += [
-            f"{metric}, {row['history_length']} past: only {row['facets_with_none']} of {row['facets']} facets have a "
-            "record of the best question without its answer; none and gain are over these, the other columns over all"
-            for row in one.oracle
-            if 0 < row["facets_with_none"] < row["facets"]
-        ]
+    for metric, metric_gains in gains.items():
+        for row in metric_gains.oracle:
+            if 0 < row["facets_with_none"] < row["facets"]:
+                notes.append(
+                    f"{metric}, {row['history_length']} past: only {row['facets_with_none']} of {row['facets']} "
+                    "facets have a record of the best question without its answer; "
+                    "none and gain are over these, the other columns over all"
+                )
     return notes
 
 
 def question_gains_table(metric: str, gains: Gains) -> DataTable:
     """Every question's gain, the best first; those whose gain is not known at the end."""
-    ordered = sorted(
-        gains.questions, key=lambda row: -2.0 if row["gain"] is None else row["gain"], reverse=True
-    )
     columns = (
         Column("facet", text("facet"), numeric=False),
         Column("question", number("question", "d")),
@@ -522,6 +594,13 @@ def question_gains_table(metric: str, gains: Gains) -> DataTable:
     against = "the same question without its answer" if gains.without_original else "no question"
     caption = f"gain over {against}; n histories of that length; --json and --csv list every question"
     title = f"{metric}: what each question gains, from the best to the worst"
-    rows = [{"metric": metric, **row} for row in ordered]
+    rows = [{"metric": metric, **row} for row in sorted(gains.questions, key=_gain_or_least, reverse=True)]
     name = f"questions_{metric}"
     return DataTable(name, title, caption, columns, rows, shown=QUESTIONS_SHOWN)
+
+
+def _gain_or_least(row: Row) -> float:
+    if row["gain"] is None:
+        return -2.0  # below every difference of two shares
+    gain: float = row["gain"]
+    return gain

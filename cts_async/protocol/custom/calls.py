@@ -124,50 +124,35 @@ class Call:
         """Ask a model of the catalogue; `params` are request parameters. Raises StepError, RunStopped."""
         messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
         try:
-            found = await self.complete(model, messages, params)
+            response = await self.complete(model, messages, params)
         except RoleFailed as error:  # code that goes on without it would give other results elsewhere
             self.stop(error)
             raise
-        if "refused" in found:
-            raise ContentRefused(found["refused"])
-        return LlmReply(found["text"], found.get("finish_reason", "stop"))
+        if "refused" in response:
+            raise ContentRefused(response["refused"])
+        return LlmReply(response["text"], response.get("finish_reason", "stop"))
 
     async def complete(
         self, model: str, messages: Sequence[Message], params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Ask a model and return the response as the journal stores it, with `tool_calls` if there are any."""
         if self.over:
+            # A call that is over is cancelled by a callback of the loop: give it the chance to run.
             await asyncio.sleep(0)
         with self:
-            found = await self._host.model(model)
-            api = found.spec.api
-            if api != "openai" and (
-                "tools" in params or not all(isinstance(one["content"], str) for one in messages)
-            ):
-                raise RejectedError(f"{model}: takes text only here (its API is {api}'s), and no tools")
-            if fault := params_problem(params):
-                parameter, wrong = fault
-                raise RejectedError(f"{model}: the request cannot be sent: {parameter} {wrong}")
-            try:
-                digest = step_key(found.spec.name, messages, params)
-            except TypeError as error:  # nested too deeply, or no JSON
-                raise RejectedError(f"{model}: the request cannot be sent: {error}") from None
-            size = n_bytes(messages) + uncounted_bytes(params)
-            if size > MAX_REQUEST_BYTES:
-                raise RejectedError(
-                    f"{model}: the request has {size:,} bytes, of at most {MAX_REQUEST_BYTES:,}"
-                )
+            opened = await self._host.model(model)
+            digest = _request_digest(opened, model, messages, params)
             self.model_calls += 1
-            taken = self._asked.setdefault(digest, set())
-            occurrence, before = 1, len(self.ctx.executed)
-            while occurrence in taken:
+            occurrences = self._asked.setdefault(digest, set())
+            occurrence, n_executed = 1, len(self.ctx.executed)
+            while occurrence in occurrences:
                 occurrence += 1
-            taken.add(occurrence)
+            occurrences.add(occurrence)
+            request: dict[str, Any] = {"messages": messages}
+            if params:
+                request["params"] = params
             try:
                 # The name is no part of the key: calls made side by side are numbered as they come.
-                request: dict[str, Any] = {"messages": messages}
-                if params:
-                    request["params"] = params
                 call = ModelCall(
                     f"{self.step}/llm",
                     messages,
@@ -177,23 +162,24 @@ class Call:
                     params=params,
                 )
                 step = replace(
-                    found.step(self.ctx, call),
+                    opened.step(self.ctx, call),
                     name=f"{self.step}/llm/{self.model_calls}",
                     decode=_as_recorded,
                 )
                 response = await self.ctx.step(step)
             except BaseException:
-                taken.discard(occurrence)
+                occurrences.discard(occurrence)
                 raise
             self.answered += 1
-            self.replayed += step.key not in self.ctx.executed[before:]
+            # What was executed meanwhile is new; any other step the journal has answered.
+            self.replayed += step.key not in self.ctx.executed[n_executed:]
             return response
 
     async def search(self, query: str) -> list[Hit]:
         """The run's search engine: hits, best first. Raises ToolError and other StepErrors."""
         if self.over:
             await asyncio.sleep(0)
-        with self, self._counting("search", ""):
+        with self, self._counting_failure("search", ""):
             hits, key = await self._tools().hits(self.ctx, f"{self._tool_step()}/query/1", query)
             self.tools.append(["search", query, key])
             return hits
@@ -202,17 +188,18 @@ class Call:
         """The run's page reader: a page's readable text. Raises ToolError and other StepErrors."""
         if self.over:
             await asyncio.sleep(0)
-        with self, self._counting("visit", host_of(url)):
+        with self, self._counting_failure("visit", host_of(url)):
             page, key = await self._tools().page(self.ctx, f"{self._tool_step()}/page/1", url)
             self.tools.append(["visit", url, key])
             return page
 
     @contextmanager
-    def _counting(self, tool: str, host: str) -> Iterator[None]:
+    def _counting_failure(self, tool: str, host: str) -> Iterator[None]:
         """Count a search or visit that fails: the role may go on without it, and its answer must not hide that."""
         try:
             yield
         except StepError as error:
+            # RoleFailed is no failed search: the call is over, or the command has no search.
             if not isinstance(error, RoleFailed):
                 host = getattr(error, "host", "") or host or self._tools().engine.name
                 self.failed_tools[tool, host[:100], reason_of(error)[:60]] += 1
@@ -235,7 +222,9 @@ class Call:
 
     def silent_s(self, now: float) -> float:
         """Seconds since the role was last heard of; 0 while the run works for it."""
-        return 0.0 if self._waiting else now - self._active_at
+        if self._waiting:
+            return 0.0
+        return now - self._active_at
 
     def __enter__(self) -> None:
         """The run works for the role: its time does not pass. RoleFailed if the call is over."""
@@ -274,14 +263,35 @@ def _as_recorded(response: Mapping[str, Any]) -> Mapping[str, Any]:
     return response
 
 
+def _request_digest(opened: Model, name: str, messages: Sequence[Message], params: Mapping[str, Any]) -> str:
+    """Return what tells a request from others. Raises RejectedError for one that cannot be sent to this model."""
+    api = opened.spec.api
+    # Parts of a content, and tools, are passed on as they are: other wire formats would need a translation.
+    is_text = all(isinstance(message["content"], str) for message in messages)
+    if api != "openai" and ("tools" in params or not is_text):
+        raise RejectedError(f"{name}: takes text only here (its API is {api}'s), and no tools")
+    fault = params_problem(params)
+    if fault:
+        parameter, problem = fault
+        raise RejectedError(f"{name}: the request cannot be sent: {parameter} {problem}")
+    try:
+        digest = step_key(opened.spec.name, messages, params)
+    except TypeError as error:  # nested too deeply, or no JSON
+        raise RejectedError(f"{name}: the request cannot be sent: {error}") from None
+    size = n_bytes(messages) + uncounted_bytes(params)
+    if size > MAX_REQUEST_BYTES:
+        raise RejectedError(f"{name}: the request has {size:,} bytes, of at most {MAX_REQUEST_BYTES:,}")
+    return digest
+
+
 class Deadlines:
     """Ends the calls of one player that neither end nor ask the run for anything in time.
 
     One timer for all of them: a timer and a scope for each would cost as much as all else that is noted of a call.
     """
 
-    def __init__(self, who: str, timeout_s: float) -> None:
-        self._who, self._timeout_s = who, timeout_s
+    def __init__(self, player: str, timeout_s: float) -> None:
+        self._player, self._timeout_s = player, timeout_s
         self._calls: set[Call] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -299,12 +309,14 @@ class Deadlines:
         """End what is late, and look again when another call could be; one that catches it is cancelled again then."""
         loop, next_s = asyncio.get_running_loop(), self._timeout_s
         for call in self._calls:
-            left_s = self._timeout_s - call.silent_s(loop.time())
-            if left_s > 0:
-                next_s = min(next_s, left_s)
+            remaining_s = self._timeout_s - call.silent_s(loop.time())
+            if remaining_s > 0:
+                next_s = min(next_s, remaining_s)
             else:
-                call.stop(TimedOut(f"{self._who}: no reply within {self._timeout_s:g} s"))
-        self._timer = loop.call_later(next_s, self._check) if self._calls else None
+                call.stop(TimedOut(f"{self._player}: no reply within {self._timeout_s:g} s"))
+        self._timer = None
+        if self._calls:
+            self._timer = loop.call_later(next_s, self._check)
 
 
 Perform = Callable[[Call, View], Awaitable[Any]]
@@ -315,7 +327,8 @@ class Replays:
     """What the calls of one player that were begun again had asked before, and how much the journal answered."""
 
     def __init__(self) -> None:
-        self.calls = self.asked = self.answered = 0
+        self.n_calls = self.n_asked = self.n_answered = 0
+        """Calls that were begun again, the model calls that they had made, and those that the journal answered."""
         self.recorded: dict[StepMemory, Counter[tuple[str, str]]] = {}
         """Model calls that each journal had when this process first asked, by instance and the role's step."""
         self._reading = anyio.Lock()
@@ -324,42 +337,46 @@ class Replays:
         """Fill `recorded` for a journal: with nothing on another machine than the journal's."""
         async with self._reading:
             if journal not in self.recorded:
-                found = Counter[tuple[str, str]]()
+                model_calls = Counter[tuple[str, str]]()
                 if isinstance(journal, Journal):
-                    found = await anyio.to_thread.run_sync(_model_calls, journal.place)
-                self.recorded[journal] = found
+                    # In a thread: the run goes on while a large journal is read.
+                    model_calls = await anyio.to_thread.run_sync(_model_calls, journal.place)
+                self.recorded[journal] = model_calls
 
-    def begun_again(self, asked: int) -> None:
+    def begun_again(self, n_model_calls: int) -> None:
         """Note that a call is begun again which had asked models so often."""
-        if asked:
-            self.calls += 1
-            self.asked += asked
+        if n_model_calls:
+            self.n_calls += 1
+            self.n_asked += n_model_calls
 
     def notice(self, name: str) -> str:
         """What the user should know at the end; empty if no call was begun again."""
-        if not self.asked:
+        if not self.n_asked:
             return ""
-        if not self.answered:
+        if not self.n_answered:
             return (
                 f"{name}: asked something else when its call was begun again: nothing could be replayed; keep the time "
                 "of day and random numbers out of prompts"
             )
-        calls = f"{self.calls} call{'s were' if self.calls > 1 else ' was'} begun again"
-        return f"{name}: {calls}: {self.answered} of {self.asked} model calls answered from the journal"
+        calls = "1 call was" if self.n_calls == 1 else f"{self.n_calls} calls were"
+        answered = f"{self.n_answered} of {self.n_asked} model calls"
+        return f"{name}: {calls} begun again: {answered} answered from the journal"
 
 
 def _model_calls(journal: Path) -> Counter[tuple[str, str]]:
     """The finished model calls of custom roles, by instance and the role's step."""
-    found: Counter[tuple[str, str]] = Counter()
+    model_calls: Counter[tuple[str, str]] = Counter()
     with journal.open("rb") as file:
         for line in file:
-            if b"/llm/" in line and line.endswith(b"\n"):
-                with suppress(ValueError, KeyError, TypeError, AttributeError):
-                    record = foreign_json.loads(line)
-                    step, asked, _ = record["step"].rpartition("/llm/")
-                    if asked and record["ok"]:
-                        found[record["instance"], step] += 1
-    return found
+            # Most lines are other steps: they are not parsed.
+            if b"/llm/" not in line or not line.endswith(b"\n"):
+                continue
+            with suppress(ValueError, KeyError, TypeError, AttributeError):
+                record = foreign_json.loads(line)
+                step, separator, _ = record["step"].rpartition("/llm/")
+                if separator and record["ok"]:
+                    model_calls[record["instance"], step] += 1
+    return model_calls
 
 
 class CustomPlayer:
@@ -376,7 +393,10 @@ class CustomPlayer:
         self.player, self.replays = player, Replays()
         self._perform, self._host, self._lane, self._policy = perform, host, lane, policy
         self._identity, self._pid = player.identity, os.getpid()
-        self._folder = os.getcwd() if player.kind == "function" else None
+        self._folder: str | None = None
+        """Where this process is at home, for a function, which may change its working directory."""
+        if player.kind == "function":
+            self._folder = os.getcwd()
         self._deadlines = Deadlines(player.name, player.timeout_s)
         self.exact_unknown = False
         """Whether only the word itself is `unknown`, as in a run as published."""
@@ -392,8 +412,8 @@ class CustomPlayer:
 
     async def offer(self, ctx: Context, view: TurnView, turn: int) -> Clarified:
         """The questions of one turn of a conversation: it has no scheme, and names no types."""
-        seen = ClarifierView(view.blurred_query, view.k, view.conversation.pairs)
-        return await self._ask(ctx, f"clarify/{turn}", seen, Clarification(view.k))
+        clarifier_view = ClarifierView(view.blurred_query, view.k, view.conversation.pairs)
+        return await self._ask(ctx, f"clarify/{turn}", clarifier_view, Clarification(view.k))
 
     async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
         """The user's answer to one question."""
@@ -406,8 +426,8 @@ class CustomPlayer:
 
     async def reformulate(self, ctx: Context, view: ReformulatorView, turn: int) -> str:
         """The query after so many turns of a conversation."""
-        seen = RewriterView(view.conversation.first_query, view.conversation.pairs)
-        return await self._ask(ctx, f"reformulate/{turn}", seen, OneLine())
+        rewriter_view = RewriterView(view.conversation.first_query, view.conversation.pairs)
+        return await self._ask(ctx, f"reformulate/{turn}", rewriter_view, OneLine())
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         """The label of every nugget."""
@@ -420,7 +440,7 @@ class CustomPlayer:
         """The answer of a foreign agent, with the searches and visits that it made through the run."""
         response = await ctx.step(self._step(ctx, "search", view, _checked_answer))
         _note_further(ctx, "search", response)
-        turns = [await _recalled(ctx, *used) for used in response.get("tools", ())]
+        turns = [await _recalled_turn(ctx, *tool_call) for tool_call in response.get("tools", ())]
         return trace_of(response, turns, int(response.get("model_calls", 0)))
 
     def _ask(
@@ -458,33 +478,41 @@ class CustomPlayer:
         on_record: Sequence[str] = (),
         shared: bool = False,
     ) -> Step[T]:
-        seen = view_json(view)
-        data = orjson.Fragment(orjson.dumps(seen, option=orjson.OPT_SORT_KEYS))  # as step_key writes it
+        fields = view_json(view)
+        data = orjson.Fragment(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))  # as step_key writes it
         unusable: list[UnusableOutput] = []
         earlier: Call | None = None
 
         async def execute(latest: UnusableOutput | None) -> Executed:
             nonlocal earlier
             if earlier is None:
-                if (journal := ctx.job.journal) not in self.replays.recorded:
+                # What the call asked in an earlier process, before that was interrupted.
+                journal = ctx.job.journal
+                if journal not in self.replays.recorded:
                     await self.replays.read(journal)
                 self.replays.begun_again(self.replays.recorded[journal][ctx.job.id, step])
             if latest is not None and latest not in unusable:
                 unusable.append(latest)
             elif earlier is not None:
+                # No reply at all: the same attempt again, whose questions the journal answers.
                 self.replays.begun_again(earlier.answered)
             earlier = call = Call(self._host, ctx, step, len(unusable))
             return Executed(await self._response(call, view))
 
         request: dict[str, Any] = {"custom": self.player.label}
-        if new := {name: value for name, value in seen.items() if name not in on_record}:
-            request["view"] = new
+        recorded_fields = {name: value for name, value in fields.items() if name not in on_record}
+        if recorded_fields:
+            request["view"] = recorded_fields
         if on_record:  # the run's data have these texts already
-            texts = {name: seen[name] for name in on_record} if new else data
+            texts: Any = data
+            if recorded_fields:
+                texts = {name: fields[name] for name in on_record}
             request["on_record"] = step_key(texts)[:16]
+        # Equal questions to a judge are asked once, whatever the instance (`shared`).
+        instance = None if shared else ctx.job.id
         return Step(
             name=step,
-            key=step_key(step, None if shared else ctx.job.id, self._identity, data),
+            key=step_key(step, instance, self._identity, data),
             execute=execute,
             decode=decode,
             request=request,
@@ -494,11 +522,11 @@ class CustomPlayer:
 
     async def _response(self, call: Call, view: View) -> dict[str, Any]:
         """What the journal stores of one call. Raises StepError and RunStopped only, whatever the role does."""
-        task, cancelled = call.task, call.task.cancelling()
+        task, n_cancellations = call.task, call.task.cancelling()
         self._deadlines.add(call)
         try:
             response = response_of(self.player.role, await self._perform(call, view))
-            if task.cancelling() > cancelled:  # it has cancelled its task, or has caught that we did
+            if task.cancelling() > n_cancellations:  # it has cancelled its task, or has caught that we did
                 await asyncio.sleep(0)
         except (StepError, RunStopped) as error:
             raise call.stopped or error from None
@@ -517,8 +545,9 @@ class CustomPlayer:
                     os.chdir(self._folder)
             call.ended = True
             self._deadlines.discard(call)
-            self.replays.answered += call.replayed
-            while task.cancelling() > cancelled and anyio.current_effective_deadline() > -math.inf:
+            self.replays.n_answered += call.replayed
+            # The code's own cancellations end here: the next step of this task must not meet them.
+            while task.cancelling() > n_cancellations and anyio.current_effective_deadline() > -math.inf:
                 task.uncancel()
         if call.stopped:
             raise call.stopped
@@ -545,15 +574,12 @@ def _checked_answer(response: Mapping[str, Any]) -> Mapping[str, Any]:
     return response
 
 
-async def _recalled(ctx: Context, kind: str, request: str, key: str) -> Turn:
+async def _recalled_turn(ctx: Context, kind: str, request: str, key: str) -> Turn:
     """A search or visit of an agent as the journal has it."""
     response = await ctx.recall(key)
     if kind == "visit":
         page = read_page(response)
         return Turn("visit", "", request, (Source(page.url, page.title, page.text, "page"),))
-    return Turn(
-        "search",
-        "",
-        request,
-        tuple(Source(h.url, h.title, h.snippet, "snippet") for h in read_hits(response)),
-    )
+    hits = read_hits(response)
+    sources = tuple(Source(hit.url, hit.title, hit.snippet, "snippet") for hit in hits)
+    return Turn("search", "", request, sources)

@@ -14,6 +14,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -24,10 +25,11 @@ from cts_async.engine.processes import MARK, child_environment, kill_marked
 from cts_async.errors import ProviderDown, TransientError, UnusableOutput
 from cts_async.foreign_json import NestedTooDeeply
 from cts_async.llm.redact import SECRETS
-from cts_async.protocol.custom.sources import CustomRole, command_line
+from cts_async.protocol.custom.sources import CustomRole, command_line, printable
 from cts_async.protocol.custom.wire import id_of, read_reply
 
 MAX_DEATHS: Final = 3
+"""In a row, without a reply: then every further request would only start it again."""
 MAX_LINE_BYTES: Final = 16 << 20
 MAX_STRAY_BYTES: Final = 16 << 20
 """Of lines that answer nothing, between two replies."""
@@ -95,17 +97,16 @@ class Command:
         )
 
     def _died(self, why: str) -> None:
-        self._deaths, self._why = self._deaths + 1, why
+        self._deaths += 1
+        self._why = why
 
     def _ignored(self, line: bytes) -> None:
-        if not self._noticed:
-            self._noticed = True
-            text = SECRETS.text(line[:80].decode(errors="replace").strip())
-            self._events.emit(
-                Notice(
-                    f"{self._name}: ignored a line that answers no request ({text!r}); write logs to stderr"
-                )
-            )
+        if self._noticed:  # once says it: a command that prints its logs does so at each request
+            return
+        self._noticed = True
+        text = SECRETS.text(line[:80].decode(errors="replace").strip())
+        notice = f"{self._name}: ignored a line that answers no request ({text!r}); write logs to stderr"
+        self._events.emit(Notice(notice))
 
 
 class _Process:
@@ -131,11 +132,12 @@ class _Process:
     async def open(self) -> None:
         """Connect its pipes; to be called once, first."""
         process, loop = self._process, asyncio.get_running_loop()
-        output, errors = self._output, self._errors
         self._input, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
-        out, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(output), process.stdout)
-        err, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(errors), process.stderr)
-        self._pipes = (out, err)
+        to_output = partial(asyncio.StreamReaderProtocol, self._output)
+        to_errors = partial(asyncio.StreamReaderProtocol, self._errors)
+        output_pipe, _ = await loop.connect_read_pipe(to_output, process.stdout)
+        error_pipe, _ = await loop.connect_read_pipe(to_errors, process.stderr)
+        self._pipes = (output_pipe, error_pipe)
         self._life = asyncio.create_task(self._live())
 
     async def request(self, id: str, fields: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -170,11 +172,13 @@ class _Process:
             # keep its pipes open: what it wrote itself is there already.
             await asyncio.wait([replies, exit], return_when=asyncio.FIRST_COMPLETED)
             self.alive = False
-            problem = replies.result() if replies.done() else ""
+            if replies.done():
+                problem = replies.result()
             if not problem:
                 await asyncio.wait([replies, errors, exit], timeout=STOP_S)
         finally:
             self.alive = False
+            # The process group first, then what has left it: only the mark in its environment tells that.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             kill_marked(self._mark)
@@ -187,9 +191,9 @@ class _Process:
             for pipe in self._pipes:
                 pipe.close()
         why = problem or f"exit status {self._process.returncode}"
-        words = SECRETS.text(self._last_words.decode(errors="replace"))
-        if words := "".join(c if c.isprintable() else " " for c in words).strip()[:LAST_WORDS]:
-            why = f"{why}: {words}"
+        last_words = printable(SECRETS.text(self._last_words.decode(errors="replace"))).strip()[:LAST_WORDS]
+        if last_words:
+            why = f"{why}: {last_words}"
         self._died(why)
         for reply in self._waiting.values():
             if not reply.done():
@@ -197,7 +201,7 @@ class _Process:
 
     async def _read_replies(self) -> str:
         """Deliver replies until standard output ends; why it has to be killed, if it has."""
-        stray = 0
+        n_stray_bytes = 0
         while True:
             try:
                 line = await self._output.readline()
@@ -205,27 +209,37 @@ class _Process:
                 return f"wrote a line of more than {MAX_LINE_BYTES >> 20} MiB"
             if not line:
                 return ""
-            stray = 0 if self._deliver(line) else stray + len(line)
-            if stray > MAX_STRAY_BYTES:
+            if self._deliver(line):
+                n_stray_bytes = 0
+            else:
+                n_stray_bytes += len(line)
+            if n_stray_bytes > MAX_STRAY_BYTES:
                 return f"wrote {MAX_STRAY_BYTES >> 20} MiB of lines that answer no request"
 
     def _deliver(self, line: bytes) -> bool:
+        """Give a line to the request that it answers; False if it answers none."""
+        id: Any = None
         reply: Any = None
         problem: UnusableOutput | None = None
         try:
             reply = read_reply(line)
-            id = reply.get("id") if isinstance(reply, dict) else None
-            if reply is None and (id := id_of(line)) is not None:
-                problem = UnusableOutput(f"{self._name}: its reply cannot be read as JSON")
+            if isinstance(reply, dict):
+                id = reply.get("id")
+            elif reply is None:
+                # Whoever waits for it must be told: a line that is only ignored would let its request hang.
+                id = id_of(line)
+                if id is not None:
+                    problem = UnusableOutput(f"{self._name}: its reply cannot be read as JSON")
         except NestedTooDeeply as error:
-            # Whoever waits for it must be told: a line that is only ignored would let its request hang.
             problem, id = UnusableOutput(f"{self._name}: {error}"), id_of(line)
             if id is None:
                 # It answers a request that cannot be told from the others in flight: all of them are asked again.
-                for waiting_reply in self._waiting.values():
-                    if not waiting_reply.done():
-                        waiting_reply.set_exception(UnusableOutput(str(problem)))
-        waiting = self._waiting.get(str(id)) if isinstance(id, str | int) else None
+                for in_flight in self._waiting.values():
+                    if not in_flight.done():
+                        in_flight.set_exception(UnusableOutput(str(problem)))
+        waiting = None
+        if isinstance(id, str | int):  # a client may write the number of its request as one
+            waiting = self._waiting.get(str(id))
         if waiting is None or waiting.done():
             self._ignored(line)
             return False
@@ -241,4 +255,5 @@ class _Process:
         while block := await self._errors.read(1 << 20):
             tail = (tail + block[-4096:])[-4096:]
             lines = [line for line in tail.split(b"\n") if line.strip()]
-            self._last_words = lines[-1] if lines else self._last_words
+            if lines:
+                self._last_words = lines[-1]

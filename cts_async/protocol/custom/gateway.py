@@ -45,7 +45,7 @@ MAX_BODY_BYTES: Final = 64 << 20
 MAX_CONNECTIONS: Final = 512
 """Eight for each of the calls that a command or an endpoint is sent at once: clients keep some open for later."""
 BACKLOG: Final = 64
-OWN_FIELDS: Final = frozenset({"model", "messages", "stream", "stream_options", "n", "user"})
+NO_PARAMETERS: Final = frozenset({"model", "messages", "stream", "stream_options", "n", "user"})
 """Fields of a request that are no parameters of the model."""
 _NO_RETRY: Final = {"x-should-retry": "false"}
 """What OpenAI's clients obey: the run has retried what is worth a retry."""
@@ -128,7 +128,8 @@ class Gateway:
 
     async def _serve(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer a request; errors have OpenAI's shape. Without the token of a call in progress nothing is told."""
-        token, _, path = request.raw_path.partition("?")[0][1:].partition("/")
+        address = request.raw_path.partition("?")[0]
+        token, _, path = address.removeprefix("/").partition("/")
         lease = self._leases.get(token)
         if lease is None:
             return _error(404, "this call has ended or does not exist")
@@ -138,11 +139,13 @@ class Gateway:
     async def _serve_call(self, request: web.BaseRequest, lease: _Lease, path: str) -> web.StreamResponse:
         """Answer a request of a call in progress."""
         if path == "v1/models":
-            return self._list_models() if request.method == "GET" else _error(405, "only GET is served here")
+            if request.method != "GET":
+                return _error(405, "only GET is served here")
+            return self._list_models()
         work = _WORK.get(path)
         if work is None:
-            served = _WORK if lease.searches else (_CHAT,)
-            return _error(404, f"nothing is served here; this call has {', '.join(served)} and v1/models")
+            paths = ", ".join(_WORK if lease.searches else (_CHAT,))
+            return _error(404, f"nothing is served here; this call has {paths} and v1/models")
         if path != _CHAT and not lease.searches:
             return _error(403, "only the agent may search and visit pages")
         if request.method != "POST":
@@ -168,8 +171,8 @@ class Gateway:
             return _error(500, last_line(error))
         if path == _CHAT and body.get("stream"):
             options = body.get("stream_options")
-            usage = isinstance(options, dict) and bool(options.get("include_usage"))
-            return await _as_stream(request, answer, usage=usage)
+            with_usage = isinstance(options, dict) and bool(options.get("include_usage"))
+            return await _as_stream(request, answer, with_usage=with_usage)
         return _json(answer)
 
     async def _answered(
@@ -177,8 +180,9 @@ class Gateway:
     ) -> Any:
         """The answer to a request. It is paid for: where the client goes, it is kept for the same request."""
         request = path, data
-        if kept := lease.unclaimed.get(request):
-            task = kept.pop()
+        unclaimed = lease.unclaimed.get(request)
+        if unclaimed:
+            task = unclaimed.pop()
         else:
             task = asyncio.ensure_future(work(lease.call, body))
             self._work.add(task)
@@ -186,6 +190,7 @@ class Gateway:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
+            # The client has gone; the work goes on. Where the work itself was cancelled the run has ended.
             if not task.cancelled():
                 lease.unclaimed.setdefault(request, []).append(task)
             raise
@@ -206,15 +211,21 @@ async def _chat(call: Call, body: Body) -> dict[str, Any]:
         raise _BadRequest("model and messages are required")
     if body.get("n") not in (None, 1):
         raise _BadRequest("n must be 1")
-    params = {name: value for name, value in body.items() if name not in OWN_FIELDS}
-    return _completion(model, await call.complete(model, [_plain(one) for one in messages], params))
+    params = {name: value for name, value in body.items() if name not in NO_PARAMETERS}
+    plain_messages = [_plain(message) for message in messages]
+    return _completion(model, await call.complete(model, plain_messages, params))
 
 
 async def _search(call: Call, body: Body) -> dict[str, Any]:
     query = body.get("q")
     if not isinstance(query, str) or not query.strip():
         raise _BadRequest("q is required")
-    return {"searchParameters": {"q": query}, "organic": _organic(await call.search(query), body.get("num"))}
+    hits = await call.search(query)
+    limit = body.get("num")
+    # The run's engine is asked for the run's number of hits, whatever the client asks for: the search is a step.
+    if isinstance(limit, int) and limit > 0:
+        hits = hits[:limit]
+    return {"searchParameters": {"q": query}, "organic": _organic(hits)}
 
 
 async def _visit(call: Call, body: Body) -> dict[str, Any]:
@@ -250,66 +261,74 @@ def _plain(message: Any) -> dict[str, Any]:
     if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
         raise _BadRequest("the content of a message must be a text or a list of parts")
     if any(part.get("type") != "text" for part in content):
-        return message
+        return message  # images, say: `Call.complete` refuses them where the provider's format is another
     return {**message, "content": "\n".join(str(part.get("text", "")) for part in content)}
 
 
-def _organic(hits: list[Hit], num: Any) -> list[dict[str, Any]]:
-    most = num if isinstance(num, int) and num > 0 else len(hits)
-    return [
-        {"position": n, "title": hit.title, "link": hit.url, "snippet": hit.snippet}
-        | ({"date": hit.date} if hit.date else {})
-        for n, hit in enumerate(hits[:most], 1)
-    ]
+def _organic(hits: list[Hit]) -> list[dict[str, Any]]:
+    """Return hits as Serper's organic results."""
+    results = []
+    for position, hit in enumerate(hits, 1):
+        result = {"position": position, "title": hit.title, "link": hit.url, "snippet": hit.snippet}
+        if hit.date:
+            result["date"] = hit.date
+        results.append(result)
+    return results
 
 
 def _completion(model: str, response: Mapping[str, Any]) -> dict[str, Any]:
     """A recorded response as OpenAI's chat completion."""
     message: dict[str, Any] = {"role": "assistant", "content": response["text"]}
-    if calls := response.get("tool_calls"):
-        message |= {"tool_calls": calls, "content": response["text"] or None}
-    if reasoning := response.get("reasoning"):
-        message["reasoning_content"] = reasoning
+    finish_reason = response.get("finish_reason")
+    tool_calls = response.get("tool_calls")
+    if tool_calls:
+        message["tool_calls"] = tool_calls
+        message["content"] = response["text"] or None
+    if response.get("reasoning"):
+        # Not in OpenAI's own format: the field that DeepSeek's and other compatible servers use.
+        message["reasoning_content"] = response["reasoning"]
+    if not finish_reason:
+        finish_reason = "tool_calls" if tool_calls else "stop"
     usage = response.get("usage") or {}
-    prompt, completion = int(usage.get("input", 0)), int(usage.get("output", 0))
+    prompt_tokens, completion_tokens = int(usage.get("input", 0)), int(usage.get("output", 0))
     return {
         "id": f"chatcmpl-{secrets.token_hex(8)}",
         "object": "chat.completion",
         "created": int(time.time()),
         "model": model,
-        "choices": [
-            {
-                "index": 0,
-                "message": message,
-                "finish_reason": response.get("finish_reason") or ("tool_calls" if calls else "stop"),
-            }
-        ],
+        "choices": [{"index": 0, "message": message, "finish_reason": finish_reason}],
         "usage": {
-            "prompt_tokens": prompt,
-            "completion_tokens": completion,
-            "total_tokens": prompt + completion,
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
         },
     }
 
 
 async def _as_stream(
-    request: web.BaseRequest, completion: Mapping[str, Any], *, usage: bool
+    request: web.BaseRequest, completion: Mapping[str, Any], *, with_usage: bool
 ) -> web.StreamResponse:
     """A completion as server-sent events: one chunk with everything, and the end."""
     choice = completion["choices"][0]
     delta = dict(choice["message"])
     if "tool_calls" in delta:
-        delta["tool_calls"] = [{"index": n, **one} for n, one in enumerate(delta["tool_calls"])]
+        # Clients put the parts of streamed tool calls together by this number.
+        delta["tool_calls"] = [{"index": n, **tool_call} for n, tool_call in enumerate(delta["tool_calls"])]
     chunk = {
-        **{name: completion[name] for name in ("id", "created", "model")},
+        "id": completion["id"],
+        "created": completion["created"],
+        "model": completion["model"],
         "object": "chat.completion.chunk",
         "choices": [{"index": 0, "delta": delta, "finish_reason": choice["finish_reason"]}],
     }
+    chunks = [chunk]
+    if with_usage:
+        # OpenAI sends it in a last chunk without choices.
+        chunks.append({**chunk, "choices": [], "usage": completion["usage"]})
     stream = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
     await stream.prepare(request)
-    chunks = [chunk, {**chunk, "choices": [], "usage": completion["usage"]}] if usage else [chunk]
-    for one in chunks:
-        await stream.write(b"data: %b\n\n" % orjson.dumps(one))
+    for event in chunks:
+        await stream.write(b"data: %b\n\n" % orjson.dumps(event))
     await stream.write(b"data: [DONE]\n\n")
     await stream.write_eof()
     return stream

@@ -60,20 +60,23 @@ async def open_players(
     async with AsyncExitStack() as stack:
         opened: dict[tuple[str, RoleName], CustomPlayer] = {}
         requests: dict[str, Request] = {}
+        """By name: a command or an endpoint that plays several roles is one process, or one session."""
         gateway = Gateway(models)
-        if any(player.kind != "function" for player in players):
+        kinds = {player.kind for player in players}
+        if kinds & {"command", "endpoint"}:
             await stack.enter_async_context(gateway.serving())
-        if any(player.kind == "function" for player in players):
+        if "function" in kinds:
             stack.enter_context(chdir("."))  # where a function leaves the process does not matter at the end
             stack.enter_context(_printing_to_stderr())
             asyncio.get_running_loop().set_default_executor(_DaemonThreads())
         for player in players:
             if player.kind == "function":
+                # Without a lane: a function sends nothing itself, and each of its models has its own.
                 perform = function_call(load_function(player))
                 opened[player.label, player.role] = CustomPlayer(player, perform, host, policy=ONCE)
                 continue
             if player.name not in requests:
-                requests[player.name] = await _connected(player, environ, events, stack)
+                requests[player.name] = await _request_function(player, environ, events, stack)
             limits = LaneLimits(
                 requests_per_min=None,
                 max_concurrency=MAX_CONCURRENCY,
@@ -86,14 +89,16 @@ async def open_players(
         try:
             yield opened
         finally:
-            for one in opened.values():
-                if notice := one.replays.notice(one.player.name):
+            for custom in opened.values():
+                notice = custom.replays.notice(custom.player.name)
+                if notice:
                     events.emit(Notice(notice))
 
 
-async def _connected(
+async def _request_function(
     player: CustomRole, environ: Mapping[str, str], events: Events, stack: AsyncExitStack
 ) -> Request:
+    """Return what sends one request to a command or an endpoint, which is closed with the stack."""
     if player.kind == "command":
         command = Command(player, environ, events)
         stack.push_async_callback(command.close)
@@ -125,18 +130,19 @@ def _printing_to_stderr() -> Iterator[None]:
     with suppress(AttributeError, OSError, ValueError):  # there is none, or it is closed or fails
         sys.stdout.flush()
     try:
-        kept = os.dup(1)
+        stdout_fd = os.dup(1)
     except OSError:  # closed
-        kept = -1
+        stdout_fd = -1
     try:
         with redirect_stdout(cast("Any", _Stderr())):
-            if kept >= 0:
+            # The descriptor, too: `redirect_stdout` alone does not reach the processes that a function starts.
+            if stdout_fd >= 0:
                 os.dup2(2, 1)
             yield
     finally:
-        if kept >= 0:
-            os.dup2(kept, 1)
-            os.close(kept)
+        if stdout_fd >= 0:
+            os.dup2(stdout_fd, 1)
+            os.close(stdout_fd)
 
 
 class _Stderr(TextIOBase):
@@ -154,17 +160,23 @@ class _Stderr(TextIOBase):
 
 def function_call(function: Callable[..., Any]) -> Perform:
     """Call a Python function with its view, and by name with what else it takes; one without `async` in a thread."""
-    taken = tools_taken(function)
+    names = tools_taken(function)
 
     def perform(call: Call, view: View) -> Awaitable[Any]:
-        return cast("Awaitable[Any]", function(view, **{name: getattr(call, name) for name in taken}))
+        tools = {name: getattr(call, name) for name in names}
+        return cast("Awaitable[Any]", function(view, **tools))
 
     async def perform_in_thread(call: Call, view: View) -> Any:
-        tools = {name: _from_thread(call, getattr(call, name)) for name in taken}
+        tools = {name: _from_thread(call, getattr(call, name)) for name in names}
         result = await asyncio.to_thread(function, view, **tools)
-        return await result if inspect.isawaitable(result) else result
+        # A partial or a callable object may wrap a coroutine function without looking like one.
+        if inspect.isawaitable(result):
+            return await result
+        return result
 
-    return perform if inspect.iscoroutinefunction(function) else perform_in_thread
+    if inspect.iscoroutinefunction(function):
+        return perform
+    return perform_in_thread
 
 
 class _DaemonThreads(ThreadPoolExecutor):
@@ -217,7 +229,7 @@ _HEADERS: Final = encode_headers(
 )
 _MAX_S: Final = 7 * 86_400.0
 """For one request: an endpoint may wait for models as long as a function may, and the call's own deadline ends it."""
-_WAIT: Final = frozenset({408, 409, 425, 500, 502, 503, 504, 529})
+_TRANSIENT: Final = frozenset({408, 409, 425, 500, 502, 503, 504, 529})
 """Statuses that are worth another attempt."""
 
 
@@ -242,20 +254,26 @@ class Endpoint:
             reply = read_reply(data)
         except NestedTooDeeply as error:
             raise UnusableOutput(f"{self._name}: {error}") from None
-        if not isinstance(reply, dict) or reply.get("id", id) != id:
-            wrong = "has another request's id" if isinstance(reply, dict) else "is not a JSON object"
-            text = SECRETS.body(data)[:2000].decode(errors="replace")
-            raise UnusableOutput(f"{self._name}: the reply {wrong}", text=text)
-        return reply
+        if not isinstance(reply, dict):
+            problem = "is not a JSON object"
+        elif reply.get("id", id) != id:  # it may leave the id out: over HTTP a reply has one request
+            problem = "has another request's id"
+        else:
+            return reply
+        text = SECRETS.body(data)[:2000].decode(errors="replace")
+        raise UnusableOutput(f"{self._name}: the reply {problem}", text=text)
 
     def _refusal(self, status: int, headers: Mapping[str, str], data: bytes) -> Exception:
-        said = " ".join(data[:300].decode(errors="replace").split())
-        text = f"{self._name}: HTTP {status}{f' ({said})' if said else ''}"
+        text = f"{self._name}: HTTP {status}"
+        body = " ".join(data[:300].decode(errors="replace").split())
+        if body:
+            text = f"{text} ({body})"
         wait_s = retry_after_s(headers, time.time())
         if status == 429:
             return RateLimited(text, status=status, retry_after_s=wait_s)
-        if status in _WAIT:
+        if status in _TRANSIENT:
             return TransientError(text, status=status, retry_after_s=wait_s)
+        # A key, a path or a redirection that the user has to mend: no instance would fare better.
         if status in (401, 403, 404, 405) or 300 <= status < 400:
             return ProviderRefused(f"{text}; the same command resumes")
         return RejectedError(text, status=status)

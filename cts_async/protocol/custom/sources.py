@@ -77,11 +77,15 @@ def is_custom(name: str, catalogue: Catalogue) -> bool:
     if name.startswith((COMMAND, MEMORY, *ENDPOINTS)):
         return True
     alias, colon, function = name.partition(":")
+    # The catalogue wins: an installed plug-in must not take the name of a model.
     if alias in catalogue.models or name == LEXICAL:
         return False
-    if alias.endswith(".py") or (colon and _is_module(alias) and function.isidentifier()):
+    if alias.endswith(".py"):
         return True
-    return not colon and name in _plugins()
+    if colon:
+        # A module has a dot: `provider:model-id` is a model.
+        return _is_module(alias) and function.isidentifier()
+    return name in _plugins()
 
 
 def _is_module(name: str) -> bool:
@@ -129,17 +133,19 @@ _in_memory: Final[dict[str, Callable[..., Any]]] = {}
 """Functions that `remember_function` was given, by name."""
 
 
-def remember_function(function: Callable[..., Any], others: Mapping[str, Callable[..., Any]]) -> str:
+def remember_function(function: Callable[..., Any], functions: Mapping[str, Callable[..., Any]]) -> str:
     """Make a function of this process known, and give the name that it can be chosen by.
 
-    Raises UsageError if one of the `others` of the same command has its name, or if it closes over variables: two
+    Raises UsageError if one of the `functions` of the same command has its name, or if it closes over variables: two
     functions that differ in nothing else would count as one.
     """
     name = f"{MEMORY}{getattr(function, '__name__', 'function')}"
-    if others.get(name, function) is not function:
+    if functions.get(name, function) is not function:
         raise UsageError(f"{name}: two functions have this name: rename one of them")
-    if free := getattr(getattr(function, "__code__", None), "co_freevars", ()):
-        raise UsageError(f"{name}: depends on {', '.join(free)} of the function around it: define it outside")
+    free_variables = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    if free_variables:
+        names = ", ".join(free_variables)
+        raise UsageError(f"{name}: depends on {names} of the function around it: define it outside")
     _in_memory[name] = function
     return name
 
@@ -167,33 +173,38 @@ def _resolved(name: str, role: RoleName) -> tuple[Callable[..., Any], str, str]:
             raise UsageError(f"{name}: no such function was given in this process")
         return _in_memory[name], name.removeprefix(MEMORY), name.removeprefix(MEMORY)
     place, _, function = name.partition(":")
-    if plugin := _plugins().get(name):
+    plugin = _plugins().get(name)
+    if plugin is not None:
         place, function = plugin.module, plugin.attr
     module = _import_file(place) if place.endswith(".py") else _import_module(place)
     if function:
         if not callable(getattr(module, function, None)):
-            known = ", ".join(_functions(module)) or "none"
-            raise UsageError(f"{name}: {place} has no function {function!r} (functions: {known})")
+            functions = ", ".join(_functions(module)) or "none"
+            raise UsageError(f"{name}: {place} has no function {function!r} (functions: {functions})")
         return getattr(module, function), function, f"{Path(place).stem}.{function}"
-    playing = [one for one in _functions(module) if getattr(getattr(module, one), ATTRIBUTE, None)]
-    fitting = [one for one in playing if getattr(module, one).__cts_role__.role == role]
-    if len(fitting) != 1:
-        if not fitting:
-            raise _PlaysNot(f"{name}: plays no {role}; name the function: {place}:FUNCTION")
+    candidates = []
+    for candidate in _functions(module):
+        info = getattr(getattr(module, candidate), ATTRIBUTE, None)
+        if info is not None and info.role == role:
+            candidates.append(candidate)
+    if not candidates:
+        raise _PlaysNot(f"{name}: plays no {role}; name the function: {place}:FUNCTION")
+    if len(candidates) > 1:
         raise UsageError(
-            f"{name}: has {len(fitting)} functions with @role({role!r}); name the function: {place}:FUNCTION"
+            f"{name}: has {len(candidates)} functions with @role({role!r}); name the function: {place}:FUNCTION"
         )
-    label = name if plugin else f"{Path(place).stem}.{fitting[0]}"
-    return getattr(module, fitting[0]), fitting[0], label
+    function = candidates[0]
+    label = name if plugin else f"{Path(place).stem}.{function}"
+    return getattr(module, function), function, label
 
 
 def _functions(module: ModuleType) -> list[str]:
-    """Names of the functions that a module defines itself."""
-    return [
-        name
-        for name, value in vars(module).items()
-        if inspect.isfunction(value) and value.__module__ == module.__name__
-    ]
+    """Names of the functions that a module defines itself, not of those that it imports."""
+    names = []
+    for name, value in vars(module).items():
+        if inspect.isfunction(value) and value.__module__ == module.__name__:
+            names.append(name)
+    return names
 
 
 def _import_file(place: str) -> ModuleType:
@@ -212,7 +223,7 @@ def _import_file(place: str) -> ModuleType:
     if str(path.parent) not in sys.path:
         sys.path.append(str(path.parent))  # last, so that the file's neighbours shadow nothing
     try:
-        with chdir("."):
+        with chdir("."):  # an imported file may change the folder, and paths of the run are relative to it
             exec(compile(content, path, "exec"), vars(module))
     except (Exception, SystemExit) as error:
         del sys.modules[name]
@@ -240,12 +251,17 @@ def last_line(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}"[:300]  # which names file and line
     text = "".join(traceback.format_exception_only(error))
     if type(error).__module__.startswith(_FILE_MODULE):
-        text = text.removeprefix(f"{type(error).__module__}.")
-    text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
-    frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename[:1] != "<"]
+        text = text.removeprefix(f"{type(error).__module__}.")  # a name that the user has not given
+    text = " ".join(printable(text).split())[:300]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename[:1] != "<"]
     if not frames:
-        return text[:300]
-    return f"{text[:300]} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"
+        return text
+    return f"{text} ({Path(frames[-1].filename).name}:{frames[-1].lineno})"
+
+
+def printable(text: str) -> str:
+    """Return a text with spaces for line ends and control characters: messages are one line on a terminal."""
+    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def _check_signature(name: str, role: RoleName, function: Callable[..., Any]) -> None:
@@ -256,11 +272,14 @@ def _check_signature(name: str, role: RoleName, function: Callable[..., Any]) ->
     except (TypeError, ValueError):
         raise UsageError(f"{name}: is not a function") from None
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    wrong = [one.name for one in parameters[1:] if one.default is one.empty and one.name not in tools]
-    if not parameters or parameters[0].kind not in positional or wrong:
-        listed = ", ".join(one.name for one in parameters)
+    takes_view = bool(parameters) and parameters[0].kind in positional
+    for parameter in parameters[1:]:
+        if parameter.default is parameter.empty and parameter.name not in tools:
+            takes_view = False
+    if not takes_view:
+        names = ", ".join(parameter.name for parameter in parameters)
         raise UsageError(
-            f"{name}: has the parameters ({listed}); a {role} takes (view), and by name {' and '.join(tools)}"
+            f"{name}: has the parameters ({names}); a {role} takes (view), and by name {' and '.join(tools)}"
         )
 
 
@@ -277,7 +296,7 @@ def may_ask_models(player: CustomRole) -> bool:
 @lru_cache(maxsize=1)
 def _plugins() -> dict[str, EntryPoint]:
     """The installed plug-ins by name."""
-    return {one.name: one for one in entry_points(group=GROUP)}
+    return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def plugin_names() -> list[str]:
@@ -306,9 +325,16 @@ def _command(name: str, role: RoleName) -> CustomRole:
     digest = hashlib.sha256()
     for argument in arguments:
         digest.update(hashlib.sha256(_content(argument)).digest())
-    script = next((one for one in arguments[1:] if Path(one).is_file()), arguments[0])
-    label = _label(Path(script).name)  # `python ask.py` is called ask.py
+    label = _label(Path(_script(arguments)).name)
     return CustomRole(name, role, "command", label, "", digest.hexdigest())
+
+
+def _script(arguments: Sequence[str]) -> str:
+    """Return the argument that a command is called by: `python ask.py` is called ask.py."""
+    for argument in arguments[1:]:
+        if Path(argument).is_file():
+            return argument
+    return arguments[0]
 
 
 def _content(argument: str) -> bytes:
@@ -316,13 +342,14 @@ def _content(argument: str) -> bytes:
 
     Programs that are no scripts count by their name: another machine's Python is the same system.
     """
-    found = shutil.which(argument) or argument
-    path = Path(found)
+    path = Path(shutil.which(argument) or argument)
     if not is_script(path):
         return argument.encode()
     content = path.read_bytes()
-    program = os.access(path, os.X_OK) and not content.startswith(b"#!")
-    return path.name.encode() + b"\0" + (b"" if program else content)
+    is_program = os.access(path, os.X_OK) and not content.startswith(b"#!")
+    if is_program:
+        content = b""
+    return path.name.encode() + b"\0" + content
 
 
 def is_script(path: Path) -> bool:
@@ -331,7 +358,8 @@ def is_script(path: Path) -> bool:
 
 
 def _endpoint(name: str, role: RoleName) -> CustomRole:
-    if problem := address_problem(name, optional=False):
+    problem = address_problem(name, optional=False)
+    if problem:
         raise UsageError(f"{name}: the address {problem}")
     url = urlsplit(name)
     label = _label(f"{url.netloc}{url.path}".rstrip("/"))
@@ -339,7 +367,9 @@ def _endpoint(name: str, role: RoleName) -> CustomRole:
 
 
 def _label(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "-._" else "_" for c in text).strip("._") or "custom"
+    """Return a name that can stand in the name of a run directory."""
+    label = "".join(char if char.isalnum() or char in "-._" else "_" for char in text)
+    return label.strip("._") or "custom"
 
 
 # --- Files that a name refers to, for other machines
@@ -363,7 +393,8 @@ def with_files(player: CustomRole, place: Callable[[Path], Path | None]) -> Cust
         program, *arguments = command_line(player.name)
         if "/" in program and not Path(program).is_absolute():  # others are installed where they run
             program = placed(program)
-        return replace(player, name=f"{COMMAND}{shlex.join([program, *map(placed, arguments)])}")
+        line = shlex.join([program, *map(placed, arguments)])
+        return replace(player, name=f"{COMMAND}{line}")
     file, colon, function = player.name.partition(":")
     if player.kind == "endpoint" or not file.endswith(".py"):
         return player
@@ -384,42 +415,55 @@ def label_players(config: ConfigT, catalogue: Catalogue) -> tuple[ConfigT, Playe
 
     `--all NAME` plays every role that NAME has; where it has no judge, the lexical one judges. Raises UsageError.
     """
-    found = _Found(catalogue)
+    registry = _PlayerRegistry(catalogue)
     every = config.every_role
     if every is not None and is_custom(every, catalogue):
+        judge = every if plays(every, "judge") else LEXICAL
         config = replace(
             config,
             support=config.support or every,
             agent=config.agent or every,
-            judges=config.judges or ((every,) if plays(every, "judge") else (LEXICAL,)),
+            judges=config.judges or (judge,),
+            # Code of the user's does not read pages: only a model of the catalogue can, or no model at all.
             visit_model=config.visit_model or LEXICAL,
             every_role=None,
         )
-    models = tuple(found.label(name, "clarifier") for name in config.models)
+    models = tuple(registry.label(name, "clarifier") for name in config.models)
+    # Without a conversation nobody supports it: `orig` and `gold` alone need not have the roles.
     support = config.support if config.models or config.given_questions else None
     answers, rewrites = config.answerer or support, config.rewriter or support
-    answerer = answers and found.label(answers, "answerer")
-    rewriter = rewrites and found.label(rewrites, "rewriter")
+    answerer = answers and registry.label(answers, "answerer")
+    rewriter = rewrites and registry.label(rewrites, "rewriter")
     if support is not None and is_custom(support, catalogue):
         support = rewriter if config.rewriter is None else answerer
-    apart = support in found.players and answerer != rewriter  # two functions of one file
+    # Two functions of one file have two labels, and one name cannot stand for both.
+    are_two = support in registry.players and answerer != rewriter
     config = replace(
         config,
         models=models,
         support=support or config.support,
-        answerer=answerer if apart or config.answerer else None,
-        rewriter=rewriter if apart or config.rewriter else None,
-        agent=config.agent and found.label(config.agent, "agent"),
-        judges=tuple(found.label(name, "judge") for name in config.judges),
+        answerer=answerer if are_two or config.answerer else None,
+        rewriter=rewriter if are_two or config.rewriter else None,
+        agent=config.agent and registry.label(config.agent, "agent"),
+        judges=tuple(registry.label(name, "judge") for name in config.judges),
     )
-    clarifiers = [name for name in config.models if name in found.players]
-    if clarifiers and set(config.modes) == {"select"}:
+    _check_scheme_and_mode(config, registry.players)
+    return config, registry.players
+
+
+def _check_scheme_and_mode(config: RunConfig, players: Players) -> None:
+    """Raise UsageError for a scheme or mode that a Clarifier of the user's has no part in."""
+    clarifiers = [name for name in config.models if name in players]
+    if not clarifiers:
+        return
+    if set(config.modes) == {"select"}:
         raise UsageError(
             f"--mode select: {clarifiers[0]} asks questions, and offers no queries; use --mode respond or at-once"
         )
-    if len(clarifiers) == len(config.models) > 0 and set(config.schemes) not in ({"cts"}, set(SCHEMES[1:])):
+    # Its prompts are its own. The benchmark's scheme is the default, and all of AT-CoT's are what a mode implies.
+    is_chosen = set(config.schemes) not in ({"cts"}, set(SCHEMES[1:]))
+    if is_chosen and len(clarifiers) == len(config.models):
         raise UsageError(f"--scheme: {clarifiers[0]} is code of yours, which has no scheme; leave it out")
-    return config, found.players
 
 
 def remarks_on_modes(config: RunConfig, players: Players) -> list[str]:
@@ -432,38 +476,37 @@ def remarks_on_modes(config: RunConfig, players: Players) -> list[str]:
             f"--mode select: {config.support} cannot choose among the queries of {offering[0]}; "
             "use --mode respond, or a model as --support"
         )
-    left_out = ", ".join(name for name in config.models if name in players)
-    return [f"{left_out}: left out of mode select, which offers queries instead of questions"] * bool(
-        left_out
-    )
+    left_out = [name for name in config.models if name in players]
+    if not left_out:
+        return []
+    return [f"{', '.join(left_out)}: left out of mode select, which offers queries instead of questions"]
 
 
 def label_judges(judges: Sequence[str], catalogue: Catalogue) -> tuple[tuple[str, ...], Players]:
     """Replace the names of custom judges by their labels, and give the players. Raises UsageError."""
-    found = _Found(catalogue)
-    return tuple(found.label(name, "judge") for name in judges), found.players
+    registry = _PlayerRegistry(catalogue)
+    return tuple(registry.label(name, "judge") for name in judges), registry.players
 
 
-class _Found:
-    """The custom players found so far, by label and role."""
+class _PlayerRegistry:
+    """The custom players of a command so far."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.players: dict[str, dict[RoleName, CustomRole]] = {}
+        """By label and role."""
         self._catalogue = catalogue
-        self._named: dict[str, CustomRole] = {}
+        self._by_label: dict[str, CustomRole] = {}
 
-    def label(self, name: str, *roles: RoleName) -> str:
-        """The label of a custom player of these roles; any other name as it is."""
-        if not roles or not is_custom(name, self._catalogue):
+    def label(self, name: str, role: RoleName) -> str:
+        """The label of a custom player of this role; any other name as it is."""
+        if not is_custom(name, self._catalogue):
             return name
-        for role in roles:
-            player = custom_role(name, role)
-            first = self._named.setdefault(player.label, player)
-            if (first.kind, first.sha256) != (player.kind, player.sha256):
-                raise UsageError(
-                    f"{first.name} and {name} are both called {player.label}: rename one of them"
-                )
-            self.players.setdefault(player.label, {})[role] = player
+        player = custom_role(name, role)
+        namesake = self._by_label.setdefault(player.label, player)
+        # A label stands for a player in the names of runs, where another one must not take its place.
+        if (namesake.kind, namesake.sha256) != (player.kind, player.sha256):
+            raise UsageError(f"{namesake.name} and {name} are both called {player.label}: rename one of them")
+        self.players.setdefault(player.label, {})[role] = player
         return player.label
 
 

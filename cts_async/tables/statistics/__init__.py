@@ -8,13 +8,13 @@ A name that begins with an underscore is no statistic.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, Final, Protocol
 
 from cts_async import plugins
 from cts_async.analysis.diagnose import Diagnosis, SystemDiagnosis
-from cts_async.tables.table import Column, DataTable, number, text
+from cts_async.tables.table import Column, DataTable, Row, number, text
 
 RUN_COLUMNS: Final = (Column("k", text("k")), Column("model", text("model"), numeric=False))
 """The first columns of a table with a row for each run; their values are those of `run_rows`."""
@@ -54,24 +54,32 @@ def _tables_of(statistic: Statistic, diagnosis: Diagnosis) -> list[DataTable]:
 @cache
 def statistics() -> tuple[tuple[str, Statistic], ...]:
     """All statistics by name, in the order of their tables."""
-    named: list[tuple[str, Statistic]] = list(plugins.load_all(plugins.STATISTICS))
-    named.sort(key=lambda entry: (float(entry[1].ORDER), entry[0]))
-    return tuple(named)
+    entries: list[tuple[str, Statistic]] = list(plugins.load_all(plugins.STATISTICS))
+    entries.sort(key=lambda entry: (float(entry[1].ORDER), entry[0]))
+    return tuple(entries)
 
 
 def run_rows(diagnosis: Diagnosis) -> list[tuple[dict[str, Any], SystemDiagnosis]]:
-    """The diagnosed runs, each with the fields that identify its row.
+    """The diagnosed runs, each with a new row of the fields that identify it, for a statistic to add to.
 
     A run is named after its Clarifier, or by its own label where two share Clarifier and k.
     """
-    runs_of = Counter((one.system.clarifier, one.system.k) for one in diagnosis.systems)
-    found = []
-    for one in diagnosis.systems:
-        label, clarifier, k = one.system.label, one.system.clarifier, one.system.k
-        found.append(
-            ({"system": label, "model": label if runs_of[clarifier, k] > 1 else clarifier, "k": k}, one)
-        )
-    return found
+    n_runs = Counter((run.system.clarifier, run.system.k) for run in diagnosis.systems)
+    rows: list[tuple[dict[str, Any], SystemDiagnosis]] = []
+    for run in diagnosis.systems:
+        label, clarifier, k = run.system.label, run.system.clarifier, run.system.k
+        model = clarifier
+        if n_runs[clarifier, k] > 1:
+            model = label
+        rows.append(({"system": label, "model": model, "k": k}, run))
+    return rows
+
+
+def run_table(
+    name: str, title: str, caption: str, columns: Sequence[Column], rows: Sequence[Row], group: str = "k"
+) -> DataTable:
+    """A table with a row for each run: k and model stand before its own columns."""
+    return DataTable(name, title, caption, RUN_COLUMNS + tuple(columns), rows, group=group)
 
 
 def rates(*keys: str) -> tuple[Column, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from cts_async.analysis.diagnose import Diagnosis
-from cts_async.tables.statistics import RUN_COLUMNS, run_rows
+from cts_async.tables.statistics import run_rows, run_table
 from cts_async.tables.table import Column, DataTable, number, text
 
 ORDER = 100
@@ -18,5 +18,5 @@ def tables(diagnosis: Diagnosis) -> Iterator[DataTable]:
             row["n"] = len(instances)
             row["complete"] = complete / len(instances)
             rows.append(row)
-    columns = (*RUN_COLUMNS, Column("n", text("n")), Column("complete", number("complete", ".1%")))
-    yield DataTable("all_answered", "All questions answered", "Share of instances.", columns, rows)
+    columns = (Column("n", text("n")), Column("complete", number("complete", ".1%")))
+    yield run_table("all_answered", "All questions answered", "Share of instances.", columns, rows)

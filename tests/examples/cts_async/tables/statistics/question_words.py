@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from statistics import fmean
 
 from cts_async.analysis.diagnose import Diagnosis
-from cts_async.tables.statistics import RUN_COLUMNS, run_rows
+from cts_async.tables.statistics import run_rows, run_table
 from cts_async.tables.table import Column, DataTable, number, text
 
 ORDER = 110
@@ -26,10 +26,9 @@ def tables(diagnosis: Diagnosis) -> Iterator[DataTable]:
             row["added"] = fmean(added_words) if added_words else None
             rows.append(row)
     columns = (
-        *RUN_COLUMNS,
         Column("questions", text("questions")),
         Column("words", number("words", ".1f")),
         Column("added", number("added", "+.1f")),
     )
     caption = "words: mean number of words a question; added: words of the rewritten query beyond those of the query."
-    yield DataTable("question_words", "Words per question", caption, columns, rows, group="k")
+    yield run_table("question_words", "Words per question", caption, columns, rows)
