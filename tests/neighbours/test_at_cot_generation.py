@@ -25,13 +25,13 @@ from cts_async.neighbours.at_cot.generation import (
     GeneratedQuestions,
     TokenF1,
     alignment_table,
-    first_questions,
+    compared_mode,
     correlation_test,
+    first_questions,
     generation_tables,
     scheme_rows,
     scheme_table,
     score_queries,
-    compared_mode,
     type_table,
 )
 from cts_async.neighbours.inputs import published

@@ -67,6 +67,7 @@ def open_judgments(
     from cts_async.search.backends.corpus import Corpus
     from cts_async.search.rankers import CrossEncoderRanker
 
+    # Both raise for a name that they do not know, before the corpus is read.
     for name in config.measures:
         retrieval.measure(name)
     paper_columns(config.published, dataset.name)
@@ -162,6 +163,7 @@ def evaluate_conversations(
     """
     measures = config.measures
     paper = paper_columns(config.published, dataset.name)
+    # Once: `instances` may be a stream.
     queries, intents = {}, {}
     for instance in instances:
         queries[instance.id], intents[instance.id] = instance.query, instance.intent
@@ -372,6 +374,7 @@ def turn_tables(
         if paper is not None and name == paper.measure:
             column = paper.retrieval
         yield turn_table(by_turn, name, caption, column)
+    # A test against q itself (`gains`) has the same fields, so that one file has them all.
     tests = [*by_turn.tests, *by_turn.gains]
     columns = tuple(Column(name, text(name)) for name in retrieval.SchemeTest.__slots__)
     rows = [asdict(test) | {"judgments": caption} for test in tests]
