@@ -213,7 +213,7 @@ def evaluate_conversations(
                 on_progress=partial(on_progress, "comparing questions"),
             )
             notes |= dict.fromkeys(_generation_notes(group_tables, group, by_turn))
-        group_tables += retrieval_tables
+        group_tables += retrieval_tables  # tables 5 to 7 before table 8, as in the paper
         tables += _tables_of_group(group_tables, name) if len(groups) > 1 else group_tables
     if retrieved and not any(by_turn.cells for by_turn in retrieved):
         note = "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
