@@ -30,8 +30,8 @@ from cts_async.llm.model import Client
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.rejudge import plan_judging, run_judging
 from cts_async.protocol.run import run_plan
+from cts_async.search.toolbox.search import format_search
 from cts_async.search.tools import read_hits
-from cts_async.search.turn_format import format_search
 
 K, TURNS, INSTANCES = 3, 6, 28
 THOUGHT = (

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from cts_async.errors import InputError, UsageError, closest
-from cts_async.records import SCHEMES, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
+from cts_async.records import DEFAULT_TOOLS, SCHEMES, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
 from cts_async.safe_files import read_file
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class BudgetConfig:
     deadline: float | None = None
 
     @property
-    def given(self) -> bool:
-        """Whether there is any limit."""
+    def is_limited(self) -> bool:
+        """True if there is any limit."""
         return self != BudgetConfig()
 
 
@@ -85,17 +85,23 @@ class CommandConfig:
         return tuple(file for file in (self.user_config, self.config_file) if file is not None)
 
     @property
-    def noted(self) -> dict[str, Any]:
+    def manifest_fields(self) -> dict[str, Any]:
         """What every manifest records: the command, and where the user has a cts.toml, the files that were read."""
-        files = [str(file) for file in self.config_files]
-        return {"command": self.command, **({"config_files": files} if self.user_config else {})}
+        fields: dict[str, Any] = {"command": self.command}
+        # --config alone stands in the command.
+        if self.user_config:
+            fields["config_files"] = [str(file) for file in self.config_files]
+        return fields
 
     @property
     def players(self) -> tuple[str, ...]:
         """All names of models and custom roles that the command was given."""
-        several = [name for field in ("models", "judges") for name in getattr(self, field, ())]
-        single = [getattr(self, field, None) for field in _PLAYERS]
-        return tuple(name for name in (*several, *single) if name)
+        names: list[str | None] = []
+        # Each command has some of these options.
+        for option in ("models", "judges"):
+            names += getattr(self, option, ())
+        names += [getattr(self, option, None) for option in _PLAYERS]
+        return tuple(name for name in names if name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +131,8 @@ class SearchConfig(DataConfig):
     allow_addresses: tuple[str, ...] = ()
     replay: tuple[Path, ...] = ()
     max_turns: int | None = None
+    tools: tuple[str, ...] = DEFAULT_TOOLS
+    """The tools that the agent may call, by name (see `search.toolbox`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +269,7 @@ _COMPOUND = re.compile(
 _NO_SECRETS: Final = frozenset(
     {
         "prompt_cache_key",
-        *(f"{of}_token" for of in ("bos", "cls", "eos", "mask", "pad", "sep", "stop", "unk")),
+        *(f"{word}_token" for word in ("bos", "cls", "eos", "mask", "pad", "sep", "stop", "unk")),
     }
 )
 """Request parameters of common servers that only sound like secrets."""
@@ -276,13 +284,15 @@ SET_HOME: Final = "set HOME or XDG_CONFIG_HOME to a folder that you can write"
 
 def home_folder() -> Path | None:
     """Return the user's home directory; None in a container whose user has none (no HOME, no entry in passwd)."""
-    named = os.environ.get("HOME")
-    if not named:  # unset, or empty as some job runners leave it
+    home = os.environ.get("HOME")
+    if not home:  # unset, or empty as some job runners leave it
         try:
-            named = pwd.getpwuid(os.getuid()).pw_dir
+            home = pwd.getpwuid(os.getuid()).pw_dir
         except KeyError:
             return None
-    return Path(named) if os.path.isabs(named) else None
+    if os.path.isabs(home):
+        return Path(home)
+    return None
 
 
 def config_home(environ: Mapping[str, str]) -> Path | None:
@@ -290,17 +300,21 @@ def config_home(environ: Mapping[str, str]) -> Path | None:
 
     None without a home directory.
     """
-    named = Path(environ.get("XDG_CONFIG_HOME", ""))
-    if named.is_absolute():
-        return named
+    folder = Path(environ.get("XDG_CONFIG_HOME", ""))
+    if folder.is_absolute():  # the XDG specification: a relative one is invalid and ignored
+        return folder
     home = home_folder()
-    return None if home is None else home / ".config"
+    if home is None:
+        return None
+    return home / ".config"
 
 
 def user_config_path(environ: Mapping[str, str]) -> Path | None:
     """Return where the user's own cts.toml is, if there is one; None without a home directory."""
     folder = config_home(environ)
-    return None if folder is None else folder / "cts" / "cts.toml"
+    if folder is None:
+        return None
+    return folder / "cts" / "cts.toml"
 
 
 def user_config_file(environ: Mapping[str, str]) -> Path | None:
@@ -310,18 +324,18 @@ def user_config_file(environ: Mapping[str, str]) -> Path | None:
     another user (but root), or can be written by others. It may be a link, as managers of dotfiles make them.
     """
     path = user_config_path(environ)
-    if path is None or not os.path.exists(
-        path
-    ):  # Path.exists raises where a folder above may not be searched
+    # Path.exists would raise where a folder above may not be searched.
+    if path is None or not os.path.exists(path):
         return None
     if not path.is_file():
         raise UsageError(f"{path}: is not a regular file")
     target = path.resolve()
+    # The folder of a link, too: who can write there can lead the link elsewhere.
     for place in dict.fromkeys((path.parent, target.parent, target)):
-        found = place.stat()
-        if found.st_uid not in (os.geteuid(), 0):
-            raise UsageError(f"{path}: not read: {place} belongs to another user (uid {found.st_uid})")
-        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        status = place.stat()
+        if status.st_uid not in (os.geteuid(), 0):
+            raise UsageError(f"{path}: not read: {place} belongs to another user (uid {status.st_uid})")
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             command = f"chmod go-w {shlex.quote(str(place))}"
             raise UsageError(f"{path}: not read: other users can write {place}; type {command}")
     return path
@@ -336,11 +350,15 @@ def read_tables(path: Path) -> dict[str, dict[str, Any]]:
     except UnicodeDecodeError as error:
         raise InputError(path, "is not UTF-8 text") from error
     except tomllib.TOMLDecodeError as error:
-        found = re.search(r"at line (\d+)", str(error))
-        hint = "; texts stand in quotes" if str(error).startswith("Invalid value") else ""
-        raise InputError(
-            path, f"not valid TOML: {error}{hint}", line=int(found[1]) if found else None
-        ) from error
+        problem = f"not valid TOML: {error}"
+        if str(error).startswith("Invalid value"):  # model = gpt-5: the usual mistake
+            problem += "; texts stand in quotes"
+        # Python 3.14 gives the error a `lineno`; before, it stands in the message alone.
+        place = re.search(r"at line (\d+)", str(error))
+        line = None
+        if place:
+            line = int(place[1])
+        raise InputError(path, problem, line=line) from error
     except RecursionError:
         raise InputError(path, f"is nested more than {MAX_DEPTH} levels deep") from None
     except ValueError:  # int() refuses more than 4,300 digits
@@ -364,20 +382,26 @@ def display_names(files: Iterable[Path]) -> dict[str, str]:
     """
     names: dict[str, str] = {}
     for path in files:
-        own = read_tables(path)["names"]
-        names = {name: shown for name, shown in names.items() if name not in own}
-        for name, shown in own.items():
-            line = isinstance(shown, str) and shown.strip() and shown.isprintable()
-            if not line or len(shown) > MAX_NAME:
-                problem: str | None = f"must be a name of one line in quotes, at most {MAX_NAME} characters"
-            elif other := [one for one, its in names.items() if its == shown]:
-                problem = f"is the name of {other[0]!r} already; give each its own"
-            else:
-                problem = _value_problem("", shown, key_place=False)
+        table = read_tables(path)["names"]
+        # Taken out first: a file may exchange the names that those before it gave.
+        names = {name: shown for name, shown in names.items() if name not in table}
+        for name, shown in table.items():
+            problem = _display_name_problem(shown, names)
             if problem:
                 raise field_error(path, "names", name, problem)
             names[name] = shown
     return names
+
+
+def _display_name_problem(shown: object, names: Mapping[str, str]) -> str | None:
+    """Return what is wrong with the value of a `[names]` field beside the other `names`; None if nothing is."""
+    is_line = isinstance(shown, str) and shown.strip() and shown.isprintable()
+    if not is_line or len(str(shown)) > MAX_NAME:
+        return f"must be a name of one line in quotes, at most {MAX_NAME} characters"
+    for name, shown_of_name in names.items():
+        if shown_of_name == shown:
+            return f"is the name of {name!r} already; give each its own"
+    return _value_problem("", shown, key_place=False)
 
 
 def merge_table(shipped: Mapping[str, Any] | None, table: str, row: object, path: Path) -> dict[str, Any]:
@@ -385,7 +409,11 @@ def merge_table(shipped: Mapping[str, Any] | None, table: str, row: object, path
     if not isinstance(row, dict):
         kind = table.partition(".")[0]
         raise InputError(path, f"expected a table; fields stand below [{kind}.NAME]", field=table)
-    return {**(shipped or {}), **row}
+    table_fields: dict[str, Any] = {}
+    if shipped:
+        table_fields.update(shipped)
+    table_fields.update(row)
+    return table_fields
 
 
 def is_secret_name(name: str) -> bool:
@@ -395,10 +423,10 @@ def is_secret_name(name: str) -> bool:
     words = [word.lower() for word in _WORD.findall(name)]
     if not words:
         return False
-    last = words[-1]
-    return any(map(_SECRET_WORD.fullmatch, words)) or bool(
-        _SECRET_NOUN.fullmatch(last) or _COMPOUND.search(last)
-    )
+    if any(map(_SECRET_WORD.fullmatch, words)):
+        return True
+    noun = words[-1]
+    return bool(_SECRET_NOUN.fullmatch(noun) or _COMPOUND.search(noun))
 
 
 def check_table(table: str, row: Mapping[str, Any], path: Path, *, key_place: bool = False) -> None:
@@ -409,33 +437,36 @@ def check_table(table: str, row: Mapping[str, Any], path: Path, *, key_place: bo
     """
     kind, _, name = table.partition(".")
     if not _NAME.fullmatch(name):
-        problem = f"a name in [{kind}.NAME] has letters, digits, dots, - and _ only"
-        raise InputError(path, problem, field=name)
-    for place, name, value in _leaves(row, "", "", MAX_DEPTH):
-        if fault := _value_problem(name, value, key_place=key_place):
-            raise field_error(path, table, place, fault)
+        raise InputError(path, f"a name in [{kind}.NAME] has letters, digits, dots, - and _ only", field=name)
+    for dotted_key, key, value in _leaves(row, "", "", MAX_DEPTH):
+        problem = _value_problem(key, value, key_place=key_place)
+        if problem:
+            raise field_error(path, table, dotted_key, problem)
 
 
-def _leaves(value: object, field: str, name: str, depth: int) -> Iterator[tuple[str, str, object]]:
-    """Yield each value that is neither a table nor an array: its dotted field, its own name, and the value.
+def _leaves(value: object, field: str, key: str, depth: int) -> Iterator[tuple[str, str, object]]:
+    """Yield each value that is neither a table nor an array: its dotted field, its own key, and the value.
 
     Tables and arrays nested more than `depth` levels deep are yielded themselves.
     """
     if depth and isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _leaves(item, f"{field}.{key}" if field else key, key, depth - 1)
+        for inner_key, item in value.items():
+            inner_field = inner_key
+            if field:
+                inner_field = f"{field}.{inner_key}"
+            yield from _leaves(item, inner_field, inner_key, depth - 1)
     elif depth and isinstance(value, list):
         for item in value:
-            yield from _leaves(item, field, name, depth - 1)
+            yield from _leaves(item, field, key, depth - 1)
     else:
-        yield field, name, value
+        yield field, key, value
 
 
 def _value_problem(name: str, value: object, *, key_place: bool) -> str | None:
     match value:
         case str():
             return _secret_problem(name, value, key_place=key_place)
-        case bool():
+        case bool():  # before the numbers: True is an integer to Python
             return None
         case int() if abs(value) > MAX_INTEGER:
             return "is an integer beyond 64 bits; write a smaller one, or text in quotes"
@@ -450,9 +481,11 @@ def _value_problem(name: str, value: object, *, key_place: bool) -> str | None:
 
 def _secret_problem(name: str, text: str, *, key_place: bool) -> str | None:
     """Return why a string named `name` must not be in a file, None if it may."""
-    hint = f"{KEYS_FROM_ENVIRONMENT}, and write {{key}} here" if key_place else KEYS_FROM_ENVIRONMENT
-    if is_secret_name(name) and not (key_place and "{key}" in text):
-        return hint
+    has_place = key_place and "{key}" in text
+    if is_secret_name(name) and not has_place:
+        if key_place:
+            return f"{KEYS_FROM_ENVIRONMENT}, and write {{key}} here"
+        return KEYS_FROM_ENVIRONMENT
     if _SECRET_VALUE.match(text):
         return f"looks like a key; {KEYS_FROM_ENVIRONMENT}"
     if "://" not in text:
@@ -464,23 +497,31 @@ def _secret_problem(name: str, text: str, *, key_place: bool) -> str | None:
     if parts.password:
         return f"must not carry a password; {KEYS_FROM_ENVIRONMENT}"
     for parameter, value in parse_qsl(parts.query):
-        if is_secret_name(parameter) and not (key_place and "{key}" in value):
-            return f"{KEYS_FROM_ENVIRONMENT}, and write {{key}} after {parameter}=" if key_place else hint
+        has_place = key_place and "{key}" in value
+        if is_secret_name(parameter) and not has_place:
+            if key_place:
+                return f"{KEYS_FROM_ENVIRONMENT}, and write {{key}} after {parameter}="
+            return KEYS_FROM_ENVIRONMENT
     return None
 
 
-def row_error(path: Path, table: str, error: ErrorDetails, known: Iterable[str]) -> InputError:
-    """Turn pydantic's error about `[table]`, whose fields are `known`, into an InputError of one line."""
+def row_error(path: Path, table: str, error: ErrorDetails, field_names: Iterable[str]) -> InputError:
+    """Turn pydantic's error about `[table]`, which may have `field_names`, into an InputError of one line."""
     key = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        return field_error(path, table, key, f"unknown field{suggestion(key, known)}")
-    if error["type"] == "string_pattern_mismatch":
-        problem = "must be the NAME of an environment variable, in capitals, such as MY_API_KEY"
-        return field_error(
-            path, table, key, f"{problem}; {KEYS_FROM_ENVIRONMENT}" if key == "key_env" else problem
-        )
-    message = error["msg"].removeprefix("Input ").replace("tuple", "array").replace("an object", "a table")
-    return field_error(path, table, key, "is missing" if error["type"] == "missing" else message)
+    match error["type"]:
+        case "extra_forbidden":
+            problem = f"unknown field{suggestion(key, field_names)}"
+        case "missing":
+            problem = "is missing"
+        case "string_pattern_mismatch":  # VARIABLE_PATTERN is the only pattern that a table's fields have
+            problem = "must be the NAME of an environment variable, in capitals, such as MY_API_KEY"
+            if key == "key_env":
+                problem += f"; {KEYS_FROM_ENVIRONMENT}"
+        case _:
+            # pydantic speaks of JSON and Python, the user's file of TOML.
+            problem = error["msg"].removeprefix("Input ")
+            problem = problem.replace("tuple", "array").replace("an object", "a table")
+    return field_error(path, table, key, problem)
 
 
 def field_error(path: Path, table: str, key: str, problem: str) -> InputError:
@@ -490,17 +531,21 @@ def field_error(path: Path, table: str, key: str, problem: str) -> InputError:
 
 def line_of(path: Path, table: str, key: str) -> int | None:
     """Return the line number of `key` in `[table]`, else that of the table's header; None if not found."""
-    found = None
+    header_number = None
     inside = False
-    first = key.split(".")[0]
+    # A field may have a table of its own, [models.NAME.params], or stand in one: params.seed = 1, params = {...}.
+    name = key.split(".")[0]
+    field = re.compile(rf"\s*[\"']?{re.escape(name)}[\"']?\s*[=.]")
     for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
-        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
-            name = re.sub(r"[\s\"']", "", header[1])
-            inside = name == table
-            found = number if name in (table, f"{table}.{first}") else found
-        elif inside and re.match(rf"\s*[\"']?{re.escape(first)}[\"']?\s*[=.]", line):
+        header = re.match(r"\s*\[([^\[\]]+)\]", line)
+        if header:
+            header_name = re.sub(r"[\s\"']", "", header[1])
+            inside = header_name == table
+            if header_name in (table, f"{table}.{name}"):
+                header_number = number
+        elif inside and field.match(line):
             return number
-    return found
+    return header_number
 
 
 def address_problem(url: str, *, optional: bool = False, query: bool = False) -> str | None:
@@ -509,36 +554,49 @@ def address_problem(url: str, *, optional: bool = False, query: bool = False) ->
     `optional` permits an empty one, `query` permits a query string.
     """
     if not url:
-        return None if optional else "is missing: expected an http(s) address"
+        if optional:
+            return None
+        return "is missing: expected an http(s) address"
+    no_address = "is not an http(s) address (http://HOST:PORT/...)"
     try:
         parts = urlsplit(url)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        port = parts.port  # raises ValueError beyond 65535
     except ValueError:
-        return "is not an http(s) address (http://HOST:PORT/...)"
-    if not valid or re.search(r"\s", url):
-        return "is not an http(s) address (http://HOST:PORT/...)"
-    if parts.username or parts.password or parts.fragment or (parts.query and not query):
-        parts_named = "user names or fragments" if query else "user names, queries or fragments"
-        return f"must not carry {parts_named}; {KEYS_FROM_ENVIRONMENT}"
+        return no_address
+    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or re.search(r"\s", url):
+        return no_address
+    has_credentials = bool(parts.username or parts.password)
+    if query:
+        if has_credentials or parts.fragment:
+            return f"must not carry user names or fragments; {KEYS_FROM_ENVIRONMENT}"
+    elif has_credentials or parts.fragment or parts.query:
+        return f"must not carry user names, queries or fragments; {KEYS_FROM_ENVIRONMENT}"
     return None
 
 
 def environment_override(variable: str | None, environ: Mapping[str, str]) -> str:
     """Return the trimmed value of an environment variable, "" if it is unset or `variable` is None."""
-    return environ.get(variable, "").strip() if variable else ""
+    if variable is None:
+        return ""
+    return environ.get(variable, "").strip()
 
 
-def variant_of(player: str, known: Container[str]) -> tuple[str, str]:
-    """Split `gpt@short` into the model and the name of its prompts, "" unless that is one of those `known`.
+def variant_of(player: str, variants: Container[str]) -> tuple[str, str]:
+    """Split `gpt@short` into the model and the name of its prompts, "" unless that is one of the `variants`.
 
     An "@" may be part of a model's id, as in `vertex:claude@20250929`.
     """
     model, at, variant = player.rpartition("@")
-    return (model, variant) if at and variant in known else (player, "")
+    if at and variant in variants:
+        return model, variant
+    return player, ""
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, known_names: Iterable[str]) -> str:
     """Return `; did you mean 'x'? known: ...`, or `; known: ...` where nothing is spelled like it."""
-    names = sorted(known)
+    names = sorted(known_names)
+    listing = f"known: {', '.join(names)}"
     match = closest(name, names)
-    return (f"; did you mean {match!r}?" if match else ";") + f" known: {', '.join(names)}"
+    if match:
+        return f"; did you mean {match!r}? {listing}"
+    return f"; {listing}"

@@ -52,12 +52,19 @@ MAX_MESSAGE: Final = 4_000
 _KEPT_END: Final = 1_000
 
 
-def shortened(text: str, most: int = MAX_MESSAGE) -> str:
-    """Cut a long text in its middle to about `most` characters: the end of a message says what to do."""
-    if len(text) <= most:
+def shortened(text: str, max_chars: int = MAX_MESSAGE) -> str:
+    """Cut a long text in its middle to about `max_chars`: the end of a message says what to do."""
+    if len(text) <= max_chars:
         return text
-    end = min(_KEPT_END, most // 4)
-    return f"{text[: most - end]} … ({len(text) - most:,} characters left out) … {text[-end:]}"
+    end = min(_KEPT_END, max_chars // 4)
+    return f"{text[: max_chars - end]} … ({len(text) - max_chars:,} characters left out) … {text[-end:]}"
+
+
+def cut_end(text: str, max_chars: int) -> str:
+    """Cut a text to at most `max_chars`, of which the last is an ellipsis then."""
+    if len(text) <= max_chars:
+        return text
+    return text[: max_chars - 1] + "…"
 
 
 class CTSError(Exception):
@@ -80,12 +87,12 @@ class InputError(UsageError):
         self, path: Path | str, problem: str, *, line: int | None = None, field: str | None = None
     ) -> None:
         self.path, self.line, self.field, self.problem = str(path), line, field, problem
-        where = self.path if line is None else f"{self.path}:{line}"
+        place = self.path
+        if line is not None:
+            place += f":{line}"
         if field is not None:  # a JSON key from a file can have any length
-            where += (
-                f": field {field if len(field) <= _LONGEST_FIELD else field[: _LONGEST_FIELD - 1] + '…'!r}"
-            )
-        super().__init__(f"{where}: {problem}")
+            place += f": field {cut_end(field, _LONGEST_FIELD)!r}"
+        super().__init__(f"{place}: {problem}")
 
 
 class RunLocked(UsageError):
@@ -278,9 +285,9 @@ TOO_MANY_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})
 MORE_FILES: Final = "raise the limit (ulimit -n 1024) and run the same command again"
 
 
-def write_error(what: object, error: OSError, *, verb: str = "write") -> CTSError:
-    """Return the error to raise for a failed write to `what`, a path or a description of the target."""
-    problem = f"{what}: cannot {verb} ({error.strerror or error})"
+def write_error(target: object, error: OSError, *, verb: str = "write") -> CTSError:
+    """Return the error to raise for a failed write to `target`, a path or a description."""
+    problem = f"{target}: cannot {verb} ({error.strerror or error})"
     if error.errno in DISK_FULL or error.errno == errno.EIO:
         return StorageFull(f"{problem}; {storage_hint(error)}")
     if error.errno in TOO_MANY_FILES:
@@ -303,7 +310,9 @@ def reason_to_stop(error: BaseException) -> RunStopped | None:
     """
     if isinstance(error, BaseExceptionGroup):
         reasons = [reason_to_stop(inner) for inner in error.exceptions]
-        return None if None in reasons else reasons[0]
+        if None in reasons:
+            return None
+        return reasons[0]
     if isinstance(error, RunStopped):
         return error
     if isinstance(error, OSError) and is_file_error(error):
@@ -318,15 +327,23 @@ def reason_to_stop(error: BaseException) -> RunStopped | None:
 
 def storage_hint(error: OSError) -> str:
     """Return what the user has to do about a disk that refused a write."""
-    return f"{'check the disk' if error.errno == errno.EIO else 'make room'} and type the same command again"
+    if error.errno == errno.EIO:
+        return "check the disk and type the same command again"
+    return "make room and type the same command again"
 
 
 _CLOSE: Final = 0.75
 """difflib's ratio of a misspelled name; at its usual 0.6 "mine" would be "gemini"."""
 
 
-def closest(name: str, known: Iterable[str]) -> str | None:
+def closest(name: str, known_names: Iterable[str]) -> str | None:
     """Return the known name that is spelled nearly like `name`, for "did you mean"; None if there is none."""
-    names, typed = list(known), name.lower()
-    swapped = (one for one in names if sorted(one) == sorted(typed))
-    return next(swapped, None) or next(iter(get_close_matches(typed, names, 1, _CLOSE)), None)
+    names, typed = list(known_names), name.lower()
+    for candidate in names:
+        # Letters in another order, to which difflib gives too low a ratio.
+        if sorted(candidate) == sorted(typed):
+            return candidate
+    matches = get_close_matches(typed, names, 1, _CLOSE)
+    if matches:
+        return matches[0]
+    return None

@@ -17,7 +17,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Final
 
-from cts_async.errors import UsageError
+from cts_async.errors import CTSError, UsageError
 
 _ROOT: Final = Path(__file__).parent
 _LONGEST_REASON: Final = 300
@@ -59,6 +59,9 @@ DATASETS: Final = Seam(
 STATISTICS: Final = Seam(
     "cts_async.statistics", "cts_async.tables.statistics", "statistic", ("ORDER", "tables")
 )
+TOOLS: Final = Seam(
+    "cts_async.tools", "cts_async.search.toolbox", "tool", ("name", "labels", "wording", "read"), "TOOL"
+)
 
 
 class Broken(UsageError):
@@ -72,7 +75,7 @@ def built_in_names(seam: Seam) -> tuple[str, ...]:
 
 def all_names(seam: Seam) -> tuple[str, ...]:
     """The built-in names and those of the plug-ins that they do not hide, each sorted; nothing is imported."""
-    return (*built_in_names(seam), *sorted(_plugins(seam)))
+    return built_in_names(seam) + tuple(sorted(_plugins(seam)))
 
 
 def is_known(seam: Seam, name: str) -> bool:
@@ -85,7 +88,9 @@ def package_of(seam: Seam, name: str) -> str:
     if _normal(name) in _built_in(seam):
         return ""
     plugin = _plugins(seam).get(_normal(name))
-    return "" if plugin is None else _package(plugin)
+    if plugin is None:
+        return ""
+    return _package(plugin)
 
 
 def load(seam: Seam, name: str) -> Any:
@@ -114,12 +119,14 @@ def load_all(seam: Seam) -> Iterator[tuple[str, Any]]:
 
 
 def guarded(seam: Seam, name: str, function: Callable[..., Any], *args: Any) -> Any:
-    """Call a function of what is called `name`. An exception in a plug-in's is raised as Broken."""
+    """Call a function of what is called `name`. Another than our own exceptions in a plug-in's is raised as Broken."""
     package = package_of(seam, name)
     if not package:
         return function(*args)
     try:
         return function(*args)
+    except CTSError:
+        raise
     except Exception as error:
         raise Broken(f"{seam.title} {name!r} of {package}: {_reason(error)}") from error
 

@@ -36,6 +36,8 @@ STAGES: Final[tuple[Stage, ...]] = ("questions", "answers", "rewrite")
 """What happens before the search, in order."""
 AGENT_PROMPTS: Final[tuple[AgentPrompt, ...]] = ("native", "en", "zh", "query")
 """The deep-search agent's prompt: WebDancer's training format, English, Chinese, or the language of the query."""
+DEFAULT_TOOLS: Final = ("search", "visit")
+"""The deep-search agent's tools in WebDancer, and in every run that does not say otherwise."""
 AMBIGUITY_TYPES: Final[tuple[AmbiguityType, ...]] = ("semantic", "generalize", "specify")
 """The action-based taxonomy of AT-CoT (table 1)."""
 UNKNOWN: Final = "unknown"
@@ -45,11 +47,6 @@ Caveat: TypeAlias = Literal["", "smoke test", "made up"]
 """Why a run's scores say nothing about a model: the embedded model played, or the scripts of `cts demo`. "": they do."""
 SMOKE_TEST: Final = "smoke test"
 MADE_UP: Final = "made up"
-
-
-def caveat_of(manifest: Mapping[str, Any]) -> Caveat:
-    """Read the caveat from a run's manifest, of any shape."""
-    return MADE_UP if manifest.get("demo") else SMOKE_TEST if manifest.get("embedded") else ""
 
 
 def caveats_in(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
@@ -133,14 +130,14 @@ class Source:
 class Turn:
     """One event of a deep-search trace, in order.
 
-    `kind` is "think", "search", "visit", "invalid" (an unreadable call), "repeated" (a call made before, not made
-    again), "made_up" (a tool response that the model wrote itself, cut off with everything after it), "dropped" (an
-    earlier tool response that no longer fits the context; `request` names its turn), "forced" (the turns or the
-    context were used up and the answer was demanded) or "answer". `request` is the agent's request to a tool and
+    `kind` is "think", the name of a tool ("search", "visit"), "invalid" (an unreadable call), "repeated" (a call made
+    before, not made again), "made_up" (a tool response that the model wrote itself, cut off with everything after it),
+    "dropped" (an earlier tool response that no longer fits the context; `request` names its turn), "forced" (the turns
+    or the context were used up and the answer was demanded) or "answer". `request` is the agent's request to a tool and
     `text` the thought, result or answer. `sources` are the results of a tool call, as data.
     """
 
-    kind: Literal["think", "search", "visit", "invalid", "repeated", "made_up", "dropped", "forced", "answer"]
+    kind: str
     text: str
     request: str = ""
     sources: tuple[Source, ...] = ()
@@ -148,24 +145,23 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class ToolFailure:
-    """A failed search or visit. `host` is the host asked (for a search, the engine) and `reason` a short stable word
-    such as "timeout" or "http 404"."""
+    """A request to a tool that failed, such as a search or a visit. `host` is the host asked (for a search, the engine)
+    and `reason` a short stable word such as "timeout" or "http 404"."""
 
-    tool: Literal["search", "visit"]
+    tool: str
     host: str
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """Numbers of searches and visits, failed ones included, and the failures.
+    """Numbers of requests by tool (queries searched, pages visited), failed ones included, and the failures.
 
     `lexical` counts pages that were read by matching words because the model that should read them failed, `empty`
     the searches that worked and found nothing.
     """
 
-    searches: int = 0
-    visits: int = 0
+    requests: Mapping[str, int] = field(default_factory=dict)
     failures: tuple[ToolFailure, ...] = ()
     lexical: int = 0
     empty: int = 0
@@ -184,7 +180,7 @@ class Trace:
     answer_from: Literal["tag", "open_tag", "last_turn"]
     model_calls: int
     forced: bool
-    tools: ToolUse = ToolUse()
+    tools: ToolUse = field(default_factory=ToolUse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,11 +222,16 @@ class Outcome:
     """The scoring judge's first; empty without a judge."""
     turns: tuple[ConversationTurn, ...] = ()
     """The conversation, for every scheme and mode but the benchmark's own, which has none."""
+    further: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By step, what its reply had beyond its form, by name: for people, never for another role."""
 
 
 def language_of(text: str) -> Language:
     """Return "zh" if the text contains a CJK ideograph, else "en": the language of a query decides its prompts."""
-    return "en" if text.isascii() or _IDEOGRAPH.search(text) is None else "zh"
+    # ASCII first, which is quicker: it needs no search.
+    if text.isascii() or _IDEOGRAPH.search(text) is None:
+        return "en"
+    return "zh"
 
 
 @lru_cache  # each line of a results file names its judge
@@ -251,18 +252,18 @@ T = TypeVar("T")
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
     """Make a slotted dataclass, compared and hashed by its fields; the type checker forbids assignments to it."""
-    made = dataclass(slots=True, unsafe_hash=True)(cls)
-    made.__reduce__ = _reducer(made)  # type: ignore[method-assign, assignment]
-    return made
+    slotted = dataclass(slots=True, unsafe_hash=True)(cls)
+    slotted.__reduce__ = _reducer(slotted)  # type: ignore[method-assign, assignment]
+    return slotted
 
 
 def _reducer(cls: type[T]) -> Callable[[T], tuple[type[T], tuple[Any, ...]]]:
     """Return the `__reduce__` of a class: its constructor and its fields in order."""
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
     if len(names) < 2:  # attrgetter returns a tuple only for several names
-        return lambda one: (cls, tuple(getattr(one, name) for name in names))
-    all_of = attrgetter(*names)
-    return lambda one: (cls, all_of(one))
+        return lambda instance: (cls, tuple(getattr(instance, name) for name in names))
+    fields_of = attrgetter(*names)
+    return lambda instance: (cls, fields_of(instance))
 
 
 JUDGING: Final = "judge/"

@@ -125,7 +125,8 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
     Raises UsageError if it cannot be written, StorageFull if there is no room.
     """
     try:
-        if (fd := _device(path)) is not None:
+        fd = _open_device(path)
+        if fd is not None:
             with os.fdopen(fd, "wb") as file:
                 yield file
             return
@@ -137,7 +138,7 @@ def atomic_writer(path: Path) -> Iterator[BinaryIO]:
         raise write_error(path, error) from None
 
 
-def _device(path: Path) -> int | None:
+def _open_device(path: Path) -> int | None:
     """Return a descriptor for a stream or device below /dev that may be written to; None for any other path."""
     name = str(path.parent / path.name)
     number = _STREAMS.get(name)
@@ -145,7 +146,9 @@ def _device(path: Path) -> int | None:
         number = int(path.name)
     if number is not None:
         return os.dup(number)  # opening it by name would overwrite a redirected output from its start
-    return os.open(name, os.O_WRONLY | os.O_CLOEXEC) if name in _DEVICES else None
+    if name in _DEVICES:
+        return os.open(name, os.O_WRONLY | os.O_CLOEXEC)
+    return None
 
 
 @contextmanager
@@ -178,7 +181,7 @@ def open_folder(path: Path) -> Iterator[int]:
         fd = os.open(path, _FOLDER)
     except OSError:
         if path.is_symlink():
-            raise _is_link(path) from None
+            raise _link_error(path) from None
         raise
     try:
         yield fd
@@ -191,17 +194,17 @@ def _check_at(folder: int, path: Path) -> None:
         _check_regular(os.stat(path.name or ".", dir_fd=folder, follow_symlinks=False), path)
 
 
-def _check_regular(found: os.stat_result, path: Path) -> None:
-    if stat.S_ISLNK(found.st_mode):
-        raise _is_link(path)
-    if stat.S_ISDIR(found.st_mode):
+def _check_regular(status: os.stat_result, path: Path) -> None:
+    if stat.S_ISLNK(status.st_mode):
+        raise _link_error(path)
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise OSError(
             errno.EINVAL, f"{path.name} is not a regular file; remove it, or choose another path", str(path)
         )
 
 
-def _is_link(path: Path) -> OSError:
+def _link_error(path: Path) -> OSError:
     problem = f"{path.name} is a symbolic link; name its target instead, or remove it"
     return OSError(errno.ELOOP, problem, str(path))

@@ -43,13 +43,16 @@ def find_answer(text: str) -> tuple[str, AnswerFrom]:
         return text.strip(), "last_turn"
     parts = split_parts(text)
     outside = [part for part in parts if part.kind != "think"]
-    answer, found = _tagged_answer(outside)
-    if answer is None and not _TAG.sub("", "".join(part.raw for part in outside)).strip():
-        thoughts = [part.body for part in parts if part.kind == "think"]
-        within = [inner for thought in thoughts for inner in _segments(_tokens(thought), thought, 0)]
-        answer, found = _tagged_answer(within)
+    answer, source = _tagged_answer(outside)
+    text_outside = "".join(part.raw for part in outside)
+    if answer is None and not _TAG.sub("", text_outside).strip():
+        within: list[Part] = []
+        for part in parts:
+            if part.kind == "think":
+                within += _segments(_find_tags(part.body), part.body, 0)
+        answer, source = _tagged_answer(within)
     if answer is not None:
-        return answer, found
+        return answer, source
     return "".join(part.body for part in parts if part.kind == "text").strip(), "last_turn"
 
 
@@ -58,17 +61,22 @@ def split_parts(text: str) -> list[Part]:
 
     A chat template may have opened the first thought, so text before a first `</think>` is a thought.
     """
-    if split := split_marks(text, tags=False):
-        head = Part("think", "\n\n".join(split.thoughts), text[: split.start], 0)
-        rest = split_parts(text[split.start : split.end])
-        return [head, *(replace(part, start=part.start + split.start) for part in rest)]
+    split = split_marks(text, tags=False)
+    if split:
+        parts = [Part("think", "\n\n".join(split.thoughts), text[: split.start], 0)]
+        for part in split_parts(text[split.start : split.end]):
+            parts.append(replace(part, start=part.start + split.start))
+        return parts
     text = _without_half_tag(text.rstrip())
-    tags = _tokens(text)
-    think = next((tag for tag in tags if tag.name == "think"), None)
-    if think is None or not think.closing:
-        return list(_segments(tags, text, 0))
-    head = Part("think", text[: think.start].strip(), text[: think.end], 0)
-    return [head, *_segments(tags[tags.index(think) + 1 :], text, think.end)]
+    tags = _find_tags(text)
+    for number, tag in enumerate(tags):
+        if tag.name != "think":
+            continue
+        if tag.closing:
+            head = Part("think", text[: tag.start].strip(), text[: tag.end], 0)
+            return [head, *_segments(tags[number + 1 :], text, tag.end)]
+        break
+    return list(_segments(tags, text, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,18 +88,22 @@ class _Tag:
 
 
 _TAG: Final = re.compile(rf"<(/?)({'|'.join(TAG_NAMES)})\s*>", re.IGNORECASE)
-_WHOLE_TAGS: Final = tuple(f"<{slash}{name}>" for name in TAG_NAMES for slash in ("", "/"))
+_WHOLE_TAGS: Final = (*(f"<{name}>" for name in TAG_NAMES), *(f"</{name}>" for name in TAG_NAMES))
 _HALF_TAG: Final = re.compile(r"<[/a-z_]{0,15}\s*\Z", re.IGNORECASE)
 
 
 def _without_half_tag(text: str) -> str:
     match = _HALF_TAG.search(text, max(0, len(text) - 64))
-    if match and any(whole.startswith(match.group().strip().lower()) for whole in _WHOLE_TAGS):
-        return text[: match.start()]
+    if match is None:
+        return text
+    half = match[0].strip().lower()
+    for tag in _WHOLE_TAGS:
+        if tag.startswith(half):
+            return text[: match.start()]
     return text
 
 
-def _tokens(text: str) -> list[_Tag]:
+def _find_tags(text: str) -> list[_Tag]:
     return [_Tag(*match.span(), match[2].lower(), bool(match[1])) for match in _TAG.finditer(text)]
 
 
@@ -111,25 +123,47 @@ def _segments(tags: Sequence[_Tag], text: str, start: int) -> Iterator[Part]:
 
 def _block(tags: Sequence[_Tag], at: int, text: str) -> tuple[Part, int, int]:
     """Read the block that `tags[at]` opens: the part, the index of its end, and the number of the next tag."""
-    opening, later = tags[at], range(at + 1, len(tags))
+    opening = tags[at]
     kind: Any = opening.name
-    # A block that starts again before it is closed is unclosed; within a thought, further ones are part of it.
-    same = (i for i in later if tags[i].name == kind and (tags[i].closing or kind != "think"))
-    at_end = next(same, None)
-    closed = at_end is not None and tags[at_end].closing
-    if at_end is not None and closed:
-        body, end, after = text[opening.end : tags[at_end].start], tags[at_end].end, at_end + 1
+    closing_at = _closing_tag(tags, at)
+    if closing_at is not None:
+        closing = tags[closing_at]
+        body, end, after = text[opening.end : closing.start], closing.end, closing_at + 1
     else:
-        # A thought ends with the text, others end at the next block.
-        after = next((i for i in later if kind != "think" and not tags[i].closing), len(tags))
-        end = tags[after].start if after < len(tags) else len(text)
+        end, after = len(text), len(tags)
+        if kind != "think":
+            # A thought that is not closed ends with the text, other blocks end at the next one.
+            for number in range(at + 1, len(tags)):
+                if not tags[number].closing:
+                    end, after = tags[number].start, number
+                    break
         body = text[opening.end : end]
-    body = _TAG.sub("", body) if kind == "answer" else body
-    return Part(kind, body.strip(), text[opening.start : end], opening.start, closed), end, after
+    if kind == "answer":
+        body = _TAG.sub("", body)
+    raw = text[opening.start : end]
+    return Part(kind, body.strip(), raw, opening.start, closing_at is not None), end, after
+
+
+def _closing_tag(tags: Sequence[_Tag], at: int) -> int | None:
+    """The number of the tag that closes the block which `tags[at]` opens; None if it is not closed."""
+    name = tags[at].name
+    for number in range(at + 1, len(tags)):
+        tag = tags[number]
+        if tag.name != name:
+            continue
+        if tag.closing:
+            return number
+        # A block that starts again before it is closed is unclosed; within a thought, further ones are part of it.
+        if name != "think":
+            return None
+    return None
 
 
 def _tagged_answer(parts: Sequence[Part]) -> tuple[str | None, AnswerFrom]:
     answers = [part for part in parts if part.kind == "answer" and part.body]
-    if closed := [part.body for part in answers if part.closed]:
-        return closed[-1], "tag"
-    return (answers[-1].body, "open_tag") if answers else (None, "last_turn")
+    for answer in reversed(answers):
+        if answer.closed:
+            return answer.body, "tag"
+    if answers:
+        return answers[-1].body, "open_tag"
+    return None, "last_turn"

@@ -121,24 +121,27 @@ def split_marks(text: str, *, tags: bool = True) -> Split | None:
     return _without_turn_end(text, thoughts, position, end)
 
 
-def unknown_mark(text: str, known: frozenset[str] = frozenset()) -> str:
+def unknown_mark(text: str, own_tags: frozenset[str] = frozenset()) -> str:
     """The mark of no known format at the head of a text; "" if there is none.
 
-    `known` are the names of tags in angle brackets that belong to the text's form.
+    `own_tags` are the names of tags in angle brackets that belong to the text's form.
     """
     position = _skip_space(text, 0)
     if not text.startswith(_BRACKETS, position):
         return ""
-    if mark := _UNKNOWN.match(text, position):
+    mark = _UNKNOWN.match(text, position)
+    if mark:
         return mark[0]
     for words in _WORDS:
         word = words.match(text, position)
         if word is None:
             continue
         name = word[0].strip("<>[]◁▷【】/").lower()
-        if name in known or name in _FORMATTING or not _has_second(text, words, word.end()):
+        if name in own_tags or name in _FORMATTING:
             return ""
-        return word[0]
+        if _has_second(text, words, word.end()):
+            return word[0]
+        return ""
     return ""
 
 
@@ -178,8 +181,10 @@ def _split_alone(text: str, position: int) -> Split | None:
             continue  # both are quoted
         start = _skip_space(text, separator.end())
         end = len(text)
-        if mark.is_answer and (closing := mark.closes.search(text, separator.end())):
-            end = max(start, closing.start())
+        if mark.is_answer:
+            closing = mark.closes.search(text, separator.end())
+            if closing:
+                end = max(start, closing.start())
         # The answer's own turn may have been opened, and the thought's closed, in front of the separator.
         thought = _TURN_AT_END.sub("", text[position : separator.start()])
         thought = thought[: _end_without_marks(thought, 0, len(thought))].strip()
@@ -211,11 +216,11 @@ def _end_without_marks(text: str, start: int, end: int) -> int:
     # Backwards, a mark at a time: one pattern for all of them would try each character of a long run of spaces.
     without_marks = end
     while True:
-        last = _skip_space_back(text, start, without_marks)
-        closing = _TURN_CLOSED.search(text[max(start, last - _LONGEST_CLOSING) : last])
+        end_of_text = _skip_space_back(text, start, without_marks)
+        closing = _TURN_CLOSED.search(text[max(start, end_of_text - _LONGEST_CLOSING) : end_of_text])
         if closing is None:
             return without_marks
-        without_marks = _skip_space_back(text, start, last - len(closing[0]))
+        without_marks = _skip_space_back(text, start, end_of_text - len(closing[0]))
 
 
 def _skip_space_back(text: str, start: int, end: int) -> int:
@@ -228,4 +233,6 @@ def _skip_space_back(text: str, start: int, end: int) -> int:
 def _skip_space(text: str, position: int) -> int:
     """The position of the first character at or behind `position` that is no space."""
     space = _SPACE.match(text, position)
-    return position if space is None else space.end()
+    if space is None:
+        return position
+    return space.end()

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 
 import pytest
+import typer.testing
 from hypothesis import HealthCheck, settings
 
 # A busy machine is no failure: neither one slow example nor slow drawing.
@@ -16,6 +18,9 @@ settings.register_profile("suite", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("suite")
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+# Each call of the app would build all commands again, for a third of the CPU time of the tests of commands.
+typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
 
 # Not the cts.toml of whoever runs the tests, nor what they consented to.
 os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir(), f"cts-tests-{os.getuid()}"))
@@ -29,6 +34,27 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip(f"no real data at {SHARED_DATA}")
     return SHARED_DATA
+
+
+collect_ignore = ["examples"]
+"""Files for a copy of the package (see test_examples)."""
+
+LONGEST = (
+    "test_ray_sessions.py",
+    "test_agent_library.py",
+    "test_cli_run.py",
+    "test_crash.py",
+    "test_known_world.py",
+    "test_wheel.py",
+    "test_documents.py",
+    "test_lines_in_any_order.py",
+)
+"""Files with a test or a setup that takes ten seconds."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest: one that began last would be waited for by a single process."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 ALONE = "CTS_TEST_ALONE"

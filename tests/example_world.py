@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from cts_async.analysis.summary import summarise_run
 from cts_async.config import RunConfig
 from cts_async.demo import plan_demo
 from cts_async.demo import play as play_demo
@@ -17,7 +18,7 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.model import Client
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import run_plan
-from cts_async.tables.summary import summarise_run, write_summary
+from cts_async.tables.summary import write_summary
 
 
 def play_examples(folder: Path) -> list[Path]:

@@ -1,7 +1,7 @@
 """A provider that speaks real HTTP: chat completions (OpenAI's, Anthropic's), deterministic, with injected faults.
 
     async with FakeProvider(Settings(faults={"500": 0.05})) as provider: ...      in this process: provider.url
-    with provider_process(latency_s=0.05) as provider: ...                        as a process of its own
+    with provider_process(latency_s=0.05) as provider: ...                        in a process beside this one
     python tests/fake_provider.py --port 0 --settings '{"latency_s": 0.05}'       by hand: prints {"url": ...}
 
 Two rules: the same conversation always gets the same answer, and the n-th sending of one body meets the
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import atexit
 import json
 import math
 import random
@@ -24,6 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import cache
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Literal, Self
@@ -512,21 +514,60 @@ class Remote:
 
 @contextmanager
 def provider_process(**settings: Any) -> Iterator[Remote]:
-    """Start this file as a program and stop it after; it ends by itself if the caller dies."""
-    command = [sys.executable, __file__, "--until-eof", "--settings", json.dumps(settings)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        yield Remote(json.loads(process.stdout.readline())["url"])
+    """Serve a new provider, at a port of its own, in a process that all of them share; it ends with the caller."""
+    url = _ask_host(settings)
+    try:
+        yield Remote(url)
+    finally:
+        _ask_host(url)
+
+
+def _ask_host(line: dict[str, Any] | str) -> str:
+    """Send a line to the process of all providers; returns the address in its reply."""
+    host = _host()
+    host.stdin.write(json.dumps(line).encode() + b"\n")
+    host.stdin.flush()
+    url: str = json.loads(host.stdout.readline())["url"]
+    return url
+
+
+@cache
+def _host() -> subprocess.Popen[bytes]:
+    """Start this file as a program, once: it takes half a second of a processor."""
+    host = subprocess.Popen(
+        [sys.executable, __file__, "--host"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    atexit.register(host.__exit__, None, None, None)
+    return host
+
+
+async def serve_lines() -> None:
+    """Start a provider for each line of settings on standard input, stop the one whose address a line is."""
+    providers: dict[str, FakeProvider] = {}
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        asked = json.loads(line)
+        if isinstance(asked, str):
+            provider = providers.pop(asked)
+            await provider.__aexit__()
+        else:
+            provider = FakeProvider(Settings(**asked))
+            await provider.__aenter__()
+            providers[provider.url] = provider
+        print(json.dumps({"url": provider.url}), flush=True)
 
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--settings", type=json.loads, default={}, help="fields of Settings, as JSON")
-    parser.add_argument("--until-eof", action="store_true", help="end when standard input does")
+    parser.add_argument("--host", action="store_true", help="start and stop providers by standard input")
     asked = parser.parse_args()
+    if asked.host:
+        await serve_lines()
+        return
     async with FakeProvider(Settings(**asked.settings), asked.port) as provider:
         print(json.dumps({"url": provider.url}), flush=True)
-        await (asyncio.to_thread(sys.stdin.read) if asked.until_eof else asyncio.Event().wait())
+        await asyncio.Event().wait()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from unittest.mock import patch
 
 import fake_roles
@@ -155,6 +155,8 @@ _BLANKED = (
     re.compile(r"\bbm25 over docs.jsonl; .*"),
     re.compile(r"\bcts_async \d+\.\d+\.\d+"),
 )
+_ADDED_NOTES = re.compile(rf',"notes":\{{"calls":\[(?:\{{(?:"\w+":(?:{_STRING}|\d+),?)*\}},?)*\]\}}')
+"""What later agents note in a turn's step of the calls before it."""
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{10,}(?:e-?\d+)?")
 
 
@@ -166,6 +168,7 @@ def normalised(text: str) -> str:
     for pattern in _BLANKED:
         text = pattern.sub("-", text)
     text = _ADDED_TABLE.sub("", text)
+    text = _ADDED_NOTES.sub("", text)
     text = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.10g}", text)
     return text.replace(str(Path.cwd()), ".")
 
@@ -209,6 +212,50 @@ def without_added(path: Path, lines: list[str]) -> list[str]:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([row[i] for i in kept] for row in rows)
     return text.getvalue().splitlines()
+
+
+_TABLE: Final = re.compile(r'  "(\w+)": \[(?:\],?)?')
+"""The line of pretty-printed JSON that a table begins with."""
+
+
+def without_additions(lines: list[str], before: Sequence[str]) -> list[str]:
+    """Remove what is added as one file and the lines of `before` do not have: tables of statistics, and datasets."""
+    return _without_new_datasets(_without_new_tables(lines, before), before)
+
+
+def _without_new_datasets(lines: list[str], before: Sequence[str]) -> list[str]:
+    """Remove objects of a list whose name was not there."""
+    if lines[:1] != ["["]:
+        return lines
+    remaining: list[str] = []
+    block: list[str] = []
+    for line in lines:
+        if line == "  {" or block:
+            block.append(line)
+        else:
+            remaining.append(line)
+        if line in ("  }", "  },"):
+            if all(part in before for part in block if part.startswith('    "name": ')):
+                remaining += block
+            block = []
+    return remaining
+
+
+def _without_new_tables(lines: list[str], before: Sequence[str]) -> list[str]:
+    """Remove the tables of a diagnosis that were not there."""
+    tables = {table[1] for line in before if (table := _TABLE.fullmatch(line))}
+    remaining: list[str] = []
+    inside = False
+    for line in lines:
+        table = _TABLE.fullmatch(line)
+        if table and table[1] not in tables:
+            inside = line.endswith("[")
+            continue
+        if inside:
+            inside = line not in ("  ]", "  ],")
+            continue
+        remaining.append(line)
+    return remaining
 
 
 def snapshot(*paths: str) -> dict[str, list[str]]:

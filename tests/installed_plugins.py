@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def install(
     (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n", "utf-8")
     for name, text in modules.items():
         (site / f"{name}.py").write_text(text, "utf-8")
+        monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setattr(plugins, "_warned", set())
     forget()

@@ -1,15 +1,15 @@
-"""A world in which every number can be worked by hand: 518 intents, three Clarifiers, and who answers what.
+"""A world in which every number can be worked by hand: 154 intents, three Clarifiers, and who answers what.
 
-Instance i is about topic i. Which constraints its intent holds depends on i modulo 14, and 518 = 37 * 14, so that
-each remainder occurs 37 times:
+Instance i is about topic i. Which constraints its intent holds depends on i modulo 14, and 154 = 11 * 14, so that
+each remainder occurs 11 times:
 
     kind                    i                   n     year  scope  city    weights    sum
-    A  year and city        even, 7 | i         37     x            x      2+3+1       6
-    B  city                 odd,  7 | i         37                  x      2+1         3
-    C  year and scope       even, i%7 in 1-3    111    x     x             2+3+2       7
-    D  scope                odd,  i%7 in 1-3    111          x             2+2         4
-    E  year                 even, i%7 in 4-6    111    x                   2+3         5
-    F  nothing              odd,  i%7 in 4-6    111                        2           2
+    A  year and city        even, 7 | i         11     x            x      2+3+1       6
+    B  city                 odd,  7 | i         11                  x      2+1         3
+    C  year and scope       even, i%7 in 1-3    33     x     x             2+3+2       7
+    D  scope                odd,  i%7 in 1-3    33           x             2+2         4
+    E  year                 even, i%7 in 4-6    33     x                   2+3         5
+    F  nothing              odd,  i%7 in 4-6    33                         2           2
 
 The gold has a nugget of weight 2 that every answer covers, and one for each constraint of the intent (year 3, scope 2,
 city 1). A constraint's nugget is covered when the rewritten query has the constraint: year and city in full,
@@ -17,8 +17,8 @@ the scope in part. The second judge, `strict`, gives nothing for the scope.
 
 The Clarifiers ask, in this order: gpt year, scope, city; claude city, year, scope; kimi the scope where i
 is even, else the city, then the year, then what is left. The User Answerer knows what the intent says. `forgetful`
-in its place knows no city, and as Rewriter makes up the year 2023 where 37 | i and the year is unknown: 7 times, i = 37,
-185, 407 (D), 111, 333, 481 (F) and 259 (B).
+in its place knows no city, and as Rewriter makes up the year 2023 where 11 | i and the year is unknown: 7 times, i = 99,
+121, 143 (D), 11, 33, 55 (F) and 77 (B).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any, Literal
 
 from fake_roles import field_of, role_of
 
-N = 518
+N = 154
 Slot = Literal["year", "scope", "city"]
 SAID: Mapping[Slot, str] = {"year": "in 2024", "scope": "for beginners", "city": "in Berlin"}
 WEIGHTS: Mapping[str, int] = {"base": 2, "year": 3, "scope": 2, "city": 1}
@@ -123,7 +123,7 @@ def _answer(model: str, asked: str) -> str:
 def _rewrite(model: str, asked: str) -> str:
     told = [said for said in SAID.values() if re.search(rf"Answer \d+: {said}$", asked, re.MULTILINE)]
     query = field_of(asked, "blurred_query")
-    if model == "forgetful" and _topic(query) % 37 == 0 and SAID["year"] not in told:
+    if model == "forgetful" and _topic(query) % 11 == 0 and SAID["year"] not in told:
         told.append("in 2023")
     return " ".join([query, *told])
 

@@ -18,7 +18,7 @@ from cts_async.runs.finished import find_runs
 
 DOCUMENT = (Path(__file__).parents[1] / "docs/extending.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
-FUNCTION, TURNS, JUDGE, COMMAND, AGENT, SMOLAGENTS, NOTEBOOK = EXAMPLES
+FUNCTION, REASONS, TURNS, JUDGE, COMMAND, AGENT, SMOLAGENTS, NOTEBOOK = EXAMPLES
 
 
 def with_fake_model(example: str) -> str:
@@ -32,6 +32,14 @@ def test_function_that_asks_a_model(tmp_path: Path) -> None:
     path = script(tmp_path, "my_lab.py", with_fake_model(FUNCTION))
     lines = played(tmp_path, f"{path}:ask", FakeProvider(Settings()), ks=(1,))
     assert [len(line["questions"]) for line in lines] == [1] * 4
+
+
+def test_reasons_are_kept(tmp_path: Path) -> None:
+    path = script(tmp_path, "reasons.py", REASONS)
+    lines = played(tmp_path, f"{path}:ask", FakeProvider(Settings()))
+    assert [line["further"]["clarify"] for line in lines] == [
+        {"rationale": "they change the answer most"}
+    ] * 4
 
 
 def test_conversation(tmp_path: Path) -> None:

@@ -69,8 +69,7 @@ def test_wheel_holds_package_prompts_and_sample_and_nothing_else(wheel: Path) ->
         root = REPOSITORY / folder
         here = {str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()}
         assert here == {name.removeprefix(prefix) for name in names if name.startswith(prefix)}
-    schemas = [f"schemas/{kind}.schema.json" for kind in ("run", "steps", "results", "judgments", "summary")]
-    exported = [f"tables/{name}" for name in ("columns.toml", "dataset_card.md", *schemas)]
+    exported = [f"tables/{name}" for name in ("columns.toml", "dataset_card.md")]
     data = ("llm/models.toml", "search/web.toml", "pages/plots/style.json", "py.typed", *exported)
     assert {f"cts_async/{name}" for name in data} <= set(names)
     page = {f"cts_async/viewer/static/{name}" for name in ("index.html", "main.js", "theme.css", "icon.svg")}

@@ -92,7 +92,7 @@ def make_board(runs: Iterable[FinishedRun]) -> Board:
             for judge, verdict in item.verdicts.items():
                 codes = rows.codes(row, verdict, run.directory)
                 columns[judge].add(row, rows.score(row, verdict, run.directory), codes)
-        remarks += run.remarks
+        remarks += (*run.contradictions, *run.remarks)
         found[run.directory] = replace(run, items={}), columns
     entrants = sorted(with_distinct_labels(run for run, _ in found.values()), key=_order)
     judges = _ranked_judges(entrants)

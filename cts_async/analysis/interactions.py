@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
-from typing import TypeAlias
+from pathlib import Path
+from typing import Final, TypeAlias
 
 from cts_async.analysis.disclosure import UnknownWording, unknown_wording
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType, Reading
@@ -15,7 +17,7 @@ from cts_async.errors import InputError
 from cts_async.protocol.audit.text import Disclosure, disclosure
 from cts_async.records import UNKNOWN, Caveat, Language, language_of, value
 from cts_async.runs.files import STEPS
-from cts_async.runs.finished import FailedItem, FinishedRun, Item
+from cts_async.runs.finished import FailedItem, FinishedRun, Item, read_run
 
 Reader: TypeAlias = Callable[[str], Reading]
 Scores: TypeAlias = Mapping[str, float]
@@ -49,6 +51,23 @@ class Interaction:
         return sum(turn.known for turn in self.turns)
 
 
+@value
+class InstanceTexts:
+    """What was said about one instance whose questions were all answered; "" for what was not made or not asked for."""
+
+    id: str
+    intent: str = ""
+    query: str = ""
+    questions: tuple[str, ...] = ()
+    answers: tuple[str, ...] = ()
+    rewritten_query: str = ""
+    answer: str = ""
+
+
+TextReader: TypeAlias = Callable[[Collection[str]], Iterator[InstanceTexts]]
+"""Reads the texts of these names, of the instances in the rows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Interactions:
     """The interactions of one Clarifier with one budget. Failures are counted apart: a failure is not `unknown`."""
@@ -67,6 +86,16 @@ class Interactions:
     """None without a journal."""
     people_answered: bool = False
     """True if people's recorded answers stood for the User Answerer's."""
+    read_texts: TextReader | None = field(default=None, repr=False, compare=False)
+
+    def texts(self, *names: str) -> Iterator[InstanceTexts]:
+        """Read the texts of the instances in `rows`, in the order of their ids; `names` are fields of InstanceTexts.
+
+        Questions and answers are always there. They are read from the files at each call, since rows hold no texts:
+        a run of a million answers would not fit into memory. Ask for `answer` only where it is needed.
+        """
+        if self.read_texts is not None:
+            yield from self.read_texts(names)
 
     @property
     def n_turns(self) -> int:
@@ -135,7 +164,29 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
         n_failed_later=n_failed_later,
         unknown_wording=unknown_wording(run.directory / STEPS, answers),
         people_answered=run.people_answered,
+        read_texts=partial(run_texts, run.directory),
     )
+
+
+_TEXT_KEYS: Final = {
+    "intent": "fused_query",
+    "query": "blurred_query",
+    "rewritten_query": "rewritten_query",
+    "answer": "answer",
+}
+"""The key in a line of results by the field of InstanceTexts, of those that are not always read."""
+
+
+def run_texts(directory: Path, names: Collection[str]) -> Iterator[InstanceTexts]:
+    """Read the texts of these names from a run, of the instances whose questions were all answered."""
+    unread = [key for name, key in _TEXT_KEYS.items() if name not in names]
+    for item in read_run(directory, without=unread).asked:
+        answer = ""
+        if isinstance(item, Item):
+            answer = item.answer
+        yield InstanceTexts(
+            item.id, item.intent, item.query, item.questions, item.answers, item.rewritten_query, answer
+        )
 
 
 def _disclosures(item: Item | FailedItem, mode: str) -> list[Disclosure | None]:

@@ -24,7 +24,7 @@ from cts_async.records import (
     Scheme,
 )
 from cts_async.runs.files import RESULTS
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.manifest import require_manifest
 from cts_async.runs.results import Line, failed, latest_results
 from cts_async.search.backends import Ranked
 from cts_async.search.rankers import Ranker
@@ -180,21 +180,20 @@ def read_conversation_run(directory: Path) -> ConversationRun:
 
     Raises InputError if it is not a run or has no turns, and for a malformed turn.
     """
-    manifest = read_manifest(directory)
-    if manifest is None:
-        raise InputError(directory, "not a run directory: run.json not found")
-    identity, path = manifest.get("identity", {}), directory / RESULTS
-    scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
+    manifest = require_manifest(directory)
+    path = directory / RESULTS
+    scheme = manifest.identity.scheme or "cts"
+    mode = manifest.identity.mode or "at-once"
     if scheme not in SCHEMES or mode not in MODES:
         raise InputError(directory / "run.json", f"unknown scheme {scheme!r} or mode {mode!r}")
     lines = latest_results(path).items()
     return ConversationRun(
         directory=directory,
-        clarifier=str(manifest.get("players", {}).get("clarifier", "")),
-        user=str(manifest.get("players", {}).get("support", "")),
+        clarifier=manifest.players.get("clarifier") or "",
+        user=manifest.players.get("support") or "",
         scheme=scheme,
         mode=mode,
-        k=int(identity.get("k") or 0),
+        k=manifest.identity.k or 0,
         conversations={id: _turns(path, line) for id, line in lines if _is_whole(line)},
     )
 

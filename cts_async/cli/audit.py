@@ -54,15 +54,17 @@ def audit(
 
     audits = [audit_run(run, data) for run in run_folders(runs)]
     if as_json:
-        print_json([audit_json(found) for found in audits])
+        print_json([audit_json(audit) for audit in audits])
     else:
         print_audits(Console(emoji=False), audits)
-    raise typer.Exit(EXIT_OK if all(found.held for found in audits) else EXIT_SOME_FAILED)
+    if all(audit.held for audit in audits):
+        raise typer.Exit(EXIT_OK)
+    raise typer.Exit(EXIT_SOME_FAILED)
 
 
 def audit_json(audit: Audit) -> dict[str, Any]:
     """Return one run's audit with all findings."""
-    return {
+    row = {
         "run": str(audit.directory),
         "system": audit.label,
         "held": audit.held,
@@ -76,9 +78,11 @@ def audit_json(audit: Audit) -> dict[str, Any]:
         "n_known_answers": audit.n_known,
         "n_over_informing": audit.n_over_informing,
         "notes": list(audit.notes),
-        **({"not_proven": list(map(str, audit.not_proven))} if audit.not_proven else {}),
-        "findings": [asdict(finding) for finding in audit.findings],
     }
+    if audit.not_proven:  # only with roles of the user's own
+        row["not_proven"] = [str(player) for player in audit.not_proven]
+    row["findings"] = [asdict(finding) for finding in audit.findings]
+    return row
 
 
 def print_audits(console: Console, audits: Sequence[Audit]) -> None:
@@ -88,7 +92,10 @@ def print_audits(console: Console, audits: Sequence[Audit]) -> None:
         print_plainly(console, visible(text), style)
 
     for audit in audits:
-        write(f"{audit.directory.name}: {audit.verdict()}", "green" if audit.held else "red")
+        style = "red"
+        if audit.held:
+            style = "green"
+        write(f"{audit.directory.name}: {audit.verdict()}", style)
         write(f"  {audit.n_requests} requests checked")
         for player in audit.not_proven:
             write(f"  {player}", "yellow")
@@ -96,12 +103,20 @@ def print_audits(console: Console, audits: Sequence[Audit]) -> None:
             write(f"  note: {note}", "yellow")
         findings = sorted(audit.findings, key=lambda finding: not finding.violates)
         for finding in findings[:SHOWN]:
-            write(f"  {_line(finding)}", "red" if finding.violates else "")
+            style = ""
+            if finding.violates:
+                style = "red"
+            write(f"  {_line(finding)}", style)
         if len(findings) > SHOWN:
             write(f"  ... and {len(findings) - SHOWN} more (--json lists them all)")
 
 
 def _line(finding: Finding) -> str:
-    where = " ".join(filter(None, (finding.instance, finding.step)))
-    text = finding.text if len(finding.text) <= _MOST_CHARS else f"{finding.text[: _MOST_CHARS - 3]}..."
-    return f"{finding.level}: {where}: {finding.problem}" + (f": “{text}”" if text else "")
+    place = " ".join(filter(None, (finding.instance, finding.step)))
+    line = f"{finding.level}: {place}: {finding.problem}"
+    text = finding.text
+    if len(text) > _MOST_CHARS:
+        text = f"{text[: _MOST_CHARS - 3]}..."
+    if text:
+        line += f": “{text}”"
+    return line

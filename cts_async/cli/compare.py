@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -50,20 +50,19 @@ def compare(
     from cts_async.tables.results import CAVEATS
     from cts_async.tables.table import show_tables, with_free_names
 
-    found = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed, partial=published)
-    lead, extra = list[str](), dict[str, Any]()
+    compared = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed, partial=published)
+    result = comparison_json(compared)
+    lead: list[str] = []
     if published:
         from cts_async.tables.published import published_json, published_lines, published_of, published_tables
 
-        both = published_of(found)
-        lead, extra = list(published_lines(both)), {"published": published_json(both)}
-        tables = published_tables(both)
+        beside_paper = published_of(compared)
+        result["published"] = published_json(beside_paper)
+        lead = list(published_lines(beside_paper))
+        tables = published_tables(beside_paper)
     else:
-        tables = comparison_tables(found, main_only=not judge, all_pairs=pairs)
-    show_tables(
-        list(with_free_names(tables)),
-        lead=lead,
-        notes=[*found.notes, *(CAVEATS[caveat] for caveat in found.caveats)],
-        as_json=as_json and comparison_json(found) | extra,
-        csv=csv,
-    )
+        tables = comparison_tables(compared, main_only=not judge, all_pairs=pairs)
+    notes = list(compared.notes)
+    for caveat in compared.caveats:
+        notes.append(CAVEATS[caveat])
+    show_tables(list(with_free_names(tables)), lead=lead, notes=notes, as_json=as_json and result, csv=csv)

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -35,11 +35,11 @@ _MAX_BYTES: Final = 1_000_000
 _MAX_FOLDERS: Final = 5_000
 
 
-def choices(known: Iterable[str]) -> Callable[[str], list[str]]:
+def choices(words: Iterable[str]) -> Callable[[str], list[str]]:
     """Return a completer for one of a few words."""
 
     def complete(incomplete: str) -> list[str]:
-        return _offered(known, incomplete)
+        return _completions(words, incomplete)
 
     return complete
 
@@ -74,11 +74,11 @@ def register() -> None:
     completion_init()
 
 
-def names(table: str, *more: str) -> Callable[[str], list[str]]:
-    """Return a completer for names of `[TABLE.NAME]` in the catalogue and in the user's files, and for `more`."""
+def names(table: str, *words: str) -> Callable[[str], list[str]]:
+    """Return a completer for names of `[TABLE.NAME]` in the catalogue and in the user's files, and for `words`."""
 
     def complete(incomplete: str) -> list[str]:
-        return _offered([*_names_in(table), *more], incomplete)
+        return _completions(chain(_names_in(table), words), incomplete)
 
     return complete
 
@@ -87,8 +87,8 @@ def runs(incomplete: str) -> list[str]:
     """Complete run directories: those in `runs`, or in the folder that is typed."""
     folder = os.path.dirname(incomplete) or "runs"
     with suppress(OSError), os.scandir(folder) as entries:
-        found = [entry.path for entry in islice(entries, _MAX_FOLDERS)]
-        return [run for run in _offered(found, incomplete) if os.path.isfile(f"{run}/run.json")]
+        paths = [entry.path for entry in islice(entries, _MAX_FOLDERS)]
+        return [path for path in _completions(paths, incomplete) if os.path.isfile(f"{path}/run.json")]
     return []
 
 
@@ -105,5 +105,5 @@ def _names_in(table: str) -> Iterator[str]:
                 yield from read_tables(file)[table]
 
 
-def _offered(found: Iterable[str], incomplete: str) -> list[str]:
-    return sorted({one for one in found if one.startswith(incomplete) and _HARMLESS.fullmatch(one)})
+def _completions(words: Iterable[str], incomplete: str) -> list[str]:
+    return sorted({word for word in words if word.startswith(incomplete) and _HARMLESS.fullmatch(word)})

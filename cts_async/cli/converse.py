@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Annotated
+from itertools import chain
+from typing import Annotated, Any
 
 from cts_async.cli import options
 from cts_async.cli.options import DATA, EVALUATION, RESULTS, TALKS, one_of, option
@@ -16,7 +17,7 @@ from cts_async.records import MODES, SCHEMES
 class ConverseOptions(options.DataOptions):
     """Options of `cts converse` that define its runs."""
 
-    models: options.Clarifiers = ["local"]
+    models: options.Clarifiers
     schemes: Annotated[
         list[str] | None,
         option(
@@ -37,18 +38,16 @@ class ConverseOptions(options.DataOptions):
             help="respond, select or at-once. Repeatable [default: respond, select].",
         ),
     ] = None
-    support: options.Support = None
+    support: options.Support
     turns: Annotated[int, option(TALKS, min=1, max=10, help="Turns per conversation.")] = 3
-    questions: Annotated[
-        int, option(TALKS, min=1, max=10, help="Questions per instance in mode at-once.")
-    ] = 5
+    questions: Annotated[int, option(TALKS, min=1, max=10, help="Questions per instance in mode at-once.")]
     topics: Annotated[
         int | None, option(TALKS, min=1, help="Use only the first N distinct underspecified queries.")
-    ] = None
-    intents: Annotated[int | None, option(TALKS, min=1, help="Use at most N intents of each query.")] = None
+    ]
+    intents: Annotated[int | None, option(TALKS, min=1, help="Use at most N intents of each query.")]
     name: Annotated[
         str | None, option(RESULTS, metavar="NAME", help="Name of the runs [default: DATASET-talk-SYSTEM].")
-    ] = None
+    ]
 
 
 @options.with_options(ConverseOptions, ConverseConfig)
@@ -115,30 +114,40 @@ def converse(
     if csv is not None:
         make_table_folder(csv)
     labels = ", ".join(system.label for system in plan.systems)
+    retrieval = "no --corpus, so no retrieval"
+    if judgments:
+        retrieval = judgments.caption
     introduction = (
         f"{labels} over {plan.n_instances} intents of {plan.n_queries} queries of {plan.dataset.name}; "
-        f"user {plan.support}; {judgments.caption if judgments else 'no --corpus, so no retrieval'}"
+        f"user {plan.support}; {retrieval}"
     )
-    groups = [RunGroup(at.name, plan.n_expected(system), (at,)) for system, at in plan.systems.items()]
-    used = [*plan.specs.values()]
-    stopped = drive(
-        run_conversations, plan, groups, used, introduction, (*plan.dataset.notes, *plan.remarks), quiet=quiet
-    )
+    groups = []
+    for system, directory in plan.systems.items():
+        groups.append(RunGroup(directory.name, plan.n_expected(system), (directory,)))
+    models = list(plan.specs.values())
+    notes = chain(plan.dataset.notes, plan.remarks)
+    stopped = drive(run_conversations, plan, groups, models, introduction, notes, quiet=quiet)
     summaries, _ = summarise(plan.directories())
-    tables, notes = [conversations_table(summaries)], []
-    if not stopped:
+    tables = [conversations_table(summaries)]
+    remarks: Sequence[str] = ()
+    if not stopped:  # an evaluation of some conversations only would look like one of all
         with _progress_bars(quiet=quiet) as progress:
             report = evaluate_conversations(
                 plan.dataset, instances, plan.directories(), judgments, scorer, evaluation, progress
             )
-        tables, notes = [*tables, *report.tables], list(report.notes)
-    shown = {one.name: {"title": one.title, "caption": one.caption, "rows": one.rows} for one in tables}
-    value = {"tables": shown, "notes": notes, **caveats_json(caveats_of(summaries))}
-    show_tables(tables, notes=notes, as_json=as_json and value, csv=csv)
+        tables += report.tables
+        remarks = report.notes
+    result: dict[str, Any] = {"tables": {}, "notes": list(remarks)}
+    for table in tables:
+        result["tables"][table.name] = {"title": table.title, "caption": table.caption, "rows": table.rows}
+    result |= caveats_json(caveats_of(summaries))
+    show_tables(tables, notes=remarks, as_json=as_json and result, csv=csv)
     if not as_json:
         print_failures(Console(emoji=False), summaries)
-        files = [f"  {directory}/" for directory in plan.directories()]
-        print_closing(["Files (results.jsonl, steps.jsonl) in:", *files], caveats_of(summaries))
+        lines = ["Files (results.jsonl, steps.jsonl) in:"]
+        for directory in plan.directories():
+            lines.append(f"  {directory}/")
+        print_closing(lines, caveats_of(summaries))
     conclude(stopped, failed=any(summary.failures for summary in summaries))
 
 
@@ -152,9 +161,9 @@ def _progress_bars(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     tasks: dict[str, TaskID] = {}
     with Progress(console=err, transient=True, disable=quiet or not err.is_terminal) as progress:
 
-        def show(what: str, done: int, of: int) -> None:
-            if what not in tasks:
-                tasks[what] = progress.add_task(what, total=of)
-            progress.update(tasks[what], completed=done)
+        def show(part: str, n_done: int, total: int) -> None:
+            if part not in tasks:
+                tasks[part] = progress.add_task(part, total=total)
+            progress.update(tasks[part], completed=n_done)
 
         yield show

@@ -11,6 +11,7 @@ from cts_async.cli import options
 from cts_async.cli.data import SETTINGS
 
 if TYPE_CHECKING:
+    from cts_async.search.backends import Page, Ranked
     from cts_async.search.backends.corpus import Corpus
     from cts_async.search.rankers import Ranker
 
@@ -50,10 +51,10 @@ def show(
         "different words": opened.terms,
         "characters a document": chars / len(opened),
         "bytes": path.stat().st_size,
-        "index": str(opened.folder) if opened.folder else None,
+        "index": _index_folder(opened),
     }
-    first = documents_table(islice(opened.documents(), n))
-    show_tables([facts_table(str(path), facts), first], as_json=as_json)
+    documents = documents_table(islice(opened.documents(), n))
+    show_tables([facts_table(str(path), facts), documents], as_json=as_json)
 
 
 @corpus.command("search", short_help="Rank the documents for a query.")
@@ -88,9 +89,15 @@ def search(
         raise UsageError(f"--model {model}: must be one of {', '.join(MODELS)}")
     opened = Corpus.open(path)
     ranker = _ranker(opened, model, rerank, depth)
-    pages = ((found, opened.document(found.id)) for found in ranker.rank(query, n))
-    table = found_table(ranker.name, [(found, page) for found, page in pages if page is not None])
-    notes = [] if table.rows else ["no results: no document contains a word of the query"]
+    pages: list[tuple[Ranked, Page]] = []
+    for ranked in ranker.rank(query, n):
+        page = opened.document(ranked.id)
+        if page is not None:
+            pages.append((ranked, page))
+    table = found_table(ranker.name, pages)
+    notes = []
+    if not table.rows:
+        notes.append("no results: no document contains a word of the query")
     show_tables([table], notes=notes, as_json=as_json)
 
 
@@ -115,11 +122,19 @@ def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
         "different words": opened.terms,
         "seconds": perf_counter() - start,
         "found ready": opened.from_cache,
-        "kept in": str(opened.folder) if opened.folder else None,
+        "kept in": _index_folder(opened),
     }
-    not_stored = "the index could not be stored: make the cache folder writable, or set XDG_CACHE_HOME"
-    notes = [] if opened.folder else [not_stored]
+    notes = []
+    if opened.folder is None:
+        notes.append("the index could not be stored: make the cache folder writable, or set XDG_CACHE_HOME")
     show_tables([facts_table(str(path), facts)], notes=notes, as_json=as_json)
+
+
+def _index_folder(opened: Corpus) -> str | None:
+    """Return where the index is stored; None if it is in memory only."""
+    if opened.folder is None:
+        return None
+    return str(opened.folder)
 
 
 def _ranker(opened: Corpus, model: str, rerank: str | None, depth: int) -> Ranker:

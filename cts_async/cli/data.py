@@ -72,7 +72,8 @@ def list_kinds(as_json: options.AsJson = False) -> None:
     """
     from cts_async.datasets.kinds import FILE, all_kinds
 
-    kinds = [*all_kinds().values(), FILE]
+    kinds = list(all_kinds().values())
+    kinds.append(FILE)
     if as_json:
         print_json([kind.as_json() for kind in kinds])
         return
@@ -105,22 +106,24 @@ def show(
     from cts_async.datasets.inspect import item_of, open_to_inspect
     from cts_async.tables.datasets import print_contents, print_item
 
-    found = open_to_inspect(spec, gold, options.read_fields(field))
+    inspected = open_to_inspect(spec, gold, options.read_fields(field))
     if id is not None:
-        item = item_of(found, id)
+        item = item_of(inspected, id)
         if as_json:
             print_json(item)
         else:
             print_item(Console(emoji=False), item, whole=True)
         return
-    contents = found.contents()
-    items = list(islice(found.items(), n))
+    contents = inspected.contents()
+    items = list(islice(inspected.items(), n))
     if as_json:
-        row = {"kind": found.kind, "files": [*map(str, found.paths)], **contents.as_json(), "items": items}
+        row: dict[str, Any] = {"kind": inspected.kind, "files": [str(path) for path in inspected.paths]}
+        row |= contents.as_json()
+        row["items"] = items
         print_json(row)
         return
     console = Console(emoji=False)
-    print_contents(console, found.title, found.paths, contents)
+    print_contents(console, inspected.title, inspected.paths, contents)
     for item in items:
         print_item(console, item)
 
@@ -170,7 +173,9 @@ def validate(
         raise UsageError("--gold is joined with a dataset; omit --as, or check the gold alone with --as gold")
     contents = _contents(spec, gold, kind, options.read_fields(field))
     if as_json:
-        print_json({"sound": True, "spec": spec, "kind": kind or "dataset", **contents.as_json()})
+        row: dict[str, Any] = {"sound": True, "spec": spec, "kind": kind or "dataset"}
+        row |= contents.as_json()
+        print_json(row)
         return
     facts = "; ".join(f"{name}: {value}" for name, value in fact_lines(contents))
     print_line(f"{spec}: sound. {facts}")
@@ -178,17 +183,17 @@ def validate(
 
 
 def _contents(spec: str, gold: Path | None, kind: FileKind | None, fields: dict[str, str]) -> Contents:
-    from cts_async.datasets.inspect import FILE_READERS, open_to_inspect
+    from cts_async.datasets.inspect import file_reader, open_to_inspect
     from cts_async.tables.datasets import corpus_contents
 
     if kind is FileKind.CORPUS:
         return corpus_contents(Path(spec))
     if kind is not None:
-        return FILE_READERS[kind](spec, fields)
-    found = open_to_inspect(spec, gold, fields)
-    if found.dataset is None or found.dataset.corpus is None:
-        return found.contents()
-    return found.contents().joined(corpus_contents(found.dataset.corpus))
+        return file_reader(kind)(spec, fields)
+    inspected = open_to_inspect(spec, gold, fields)
+    if inspected.dataset is None or inspected.dataset.corpus is None:
+        return inspected.contents()
+    return inspected.contents().joined(corpus_contents(inspected.dataset.corpus))
 
 
 @data.command("convert", short_help="Convert a dataset to a file that --data reads.")
@@ -212,9 +217,10 @@ def convert(
     from cts_async.datasets.inspect import open_to_inspect
     from cts_async.tables.output import print_line
 
-    found = open_to_inspect(spec, gold, options.read_fields(field))
-    n = write(found, to, limit=limit, force=force)
-    what = "panes" if found.dataset is None else "instances"
-    print_line(f"{to}: {n:,} {what} from {spec}", sys.stderr)
-    if found.dataset is not None:
-        print_notes(found.dataset.notes)
+    inspected = open_to_inspect(spec, gold, options.read_fields(field))
+    n = write(inspected, to, limit=limit, force=force)
+    if inspected.dataset is None:
+        print_line(f"{to}: {n:,} panes from {spec}", sys.stderr)
+    else:
+        print_line(f"{to}: {n:,} instances from {spec}", sys.stderr)
+        print_notes(inspected.dataset.notes)

@@ -49,17 +49,20 @@ def demo(
     if out.is_dir() and any(out.iterdir()) and not any(run.exists() for run in runs):
         raise UsageError(f"--out {out}: holds other files; name a new folder")
     summaries, _ = summarise(runs)
-    if sum(one.n_done + len(one.failures) for one in summaries) < plan.n_instances * len(plan.systems):
+    n_ended = sum(summary.n_done + len(summary.failures) for summary in summaries)
+    if n_ended < plan.n_instances * len(plan.systems):
         print(
             f"Playing {len(plan.systems)} made-up systems over {plan.n_instances} instances", file=sys.stderr
         )
-        if stopped := drive(play, plan, (), (), quiet=True):
+        stopped = drive(play, plan, (), (), quiet=True)
+        if stopped:
             raise stopped
         summaries, _ = summarise(runs)
     print_scores(Console(emoji=False), summaries)
     folder = quote(str(out))
+    looks = ", ".join(unbroken(f"cts {name} {folder}") for name in LOOKS)
     steps = (
-        f"Look closer: {', '.join(unbroken(f'cts {name} {folder}') for name in LOOKS)}",
+        f"Look closer: {looks}",
         f"Run your own: {unbroken('export OPENAI_API_KEY=...; cts run --all gpt -k 3 --limit 5')}",
         f"Delete it: {unbroken(f'rm -r {folder}')}",
     )

@@ -22,8 +22,16 @@ if TYPE_CHECKING:
     from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue
 
 PACKAGES = (
-    *("aiohttp", "aiolimiter", "orjson", "anyio", "rich", "bm25s", "jieba", "json-repair"),
-    *("xllamacpp", "trafilatura"),
+    "aiohttp",
+    "aiolimiter",
+    "orjson",
+    "anyio",
+    "rich",
+    "bm25s",
+    "jieba",
+    "json-repair",
+    "xllamacpp",
+    "trafilatura",
 )
 
 EXTRAS = {"ltr": ("lightgbm", "scikit-learn"), "bertscore": ("bert-score",), "ray": ("ray", "grpcio")}
@@ -66,35 +74,50 @@ def doctor(
 
     file, user = options.config_file(config), user_config_file(os.environ)
     catalogue, tools = load_catalogue(user, file), load_search(user, file)
-    asked = [catalogue.resolve(name, os.environ) for name in ask or ()]
-    options.check_keys(file, options.config_consent(config, trust_config), asked, user, named=ask or ())
-    # What was asked for comes first: the other checks take seconds, and forty lines.
+    models = [catalogue.resolve(name, os.environ) for name in ask or ()]
+    options.check_keys(file, options.config_consent(config, trust_config), models, user, players=ask or ())
+    # Models that were named come first: the other checks take seconds, and forty lines.
     findings: list[CheckResult] = []
-    for spec in asked:
-        findings += _asked(spec, os.environ)
+    for spec in models:
+        findings += _check_by_asking(spec, os.environ)
     if not as_json:
         _print(findings)
-    others = [*_machine(), *_extras(), _figures(), _configuration(catalogue), *_proxies(os.environ)]
-    others += [*_models(catalogue, os.environ), *_tools(tools, os.environ)]
-    findings += others
+    machine = list(_check_machine(catalogue, tools))
+    if not as_json:
+        _print(machine)
+    findings += machine
     if as_json:
         print_json([asdict(finding) for finding in findings])
-    else:
-        _print(others)
-    raise typer.Exit(EXIT_SOME_FAILED if any(found.ok is False for found in findings) else EXIT_OK)
+    if any(finding.ok is False for finding in findings):
+        raise typer.Exit(EXIT_SOME_FAILED)
+    raise typer.Exit(EXIT_OK)
 
 
-def _machine() -> Iterator[CheckResult]:
+def _check_machine(catalogue: Catalogue, tools: SearchCatalogue) -> Iterator[CheckResult]:
+    """Check all that needs no question to a model: packages, files, proxies, keys and endpoints."""
+    yield from _packages()
+    yield from _extras()
+    yield _figures()
+    yield _configuration(catalogue)
+    yield from _proxies(os.environ)
+    yield from _models(catalogue, os.environ)
+    yield from _tools(tools, os.environ)
+
+
+def _packages() -> Iterator[CheckResult]:
+    """Check Python, the packages that every run needs, and the file of the embedded model."""
     import platform
 
     from cts_async.llm.local import MODEL_VARIABLE, check_digest, model_file
 
     yield CheckResult("python", True, platform.python_version())
     for package in PACKAGES:
-        found = _version(package)
-        yield CheckResult(package, found is not None, found or f"not installed: pip install {package}")
+        version = _version(package)
+        text = version or f"not installed: pip install {package}"
+        yield CheckResult(package, version is not None, text)
     try:
         path = model_file(os.environ)
+        # The user's own model has a digest that nobody here knows.
         if not os.environ.get(MODEL_VARIABLE):
             check_digest(path)
         yield CheckResult("embedded model", True, str(path))
@@ -105,12 +128,19 @@ def _machine() -> Iterator[CheckResult]:
 def _extras() -> Iterator[CheckResult]:
     """Check which optional extras are installed; a run needs none of them."""
     for extra, packages in EXTRAS.items():
-        found = {package: _version(package) for package in packages}
-        if missing := [package for package in packages if found[package] is None]:
+        installed: list[str] = []
+        missing: list[str] = []
+        for package in packages:
+            version = _version(package)
+            if version is None:
+                missing.append(package)
+            else:
+                installed.append(f"{package} {version}")
+        if missing:
             text = f"{missing[0]} is not installed: pip install {' '.join(missing)}"
             yield CheckResult(f"extra {extra}", None, text)
         else:
-            yield CheckResult(f"extra {extra}", True, ", ".join(f"{name} {found[name]}" for name in packages))
+            yield CheckResult(f"extra {extra}", True, ", ".join(installed))
 
 
 def _figures() -> CheckResult:
@@ -135,10 +165,12 @@ def _version(package: str) -> str | None:
 
 def _configuration(catalogue: Catalogue) -> CheckResult:
     """Name the user's files that were read."""
-    files = [*map(str, catalogue.files)]
-    own = user_config_path(os.environ) or "a home directory (HOME is not set)"
-    nowhere = f"neither ./cts.toml nor {own}; to add models, type cts init"
-    return CheckResult("configuration", True if files else None, ", then ".join(files) or nowhere)
+    files = ", then ".join(map(str, catalogue.files))
+    if files:
+        return CheckResult("configuration", True, files)
+    user_file = user_config_path(os.environ) or "a home directory (HOME is not set)"
+    text = f"neither ./cts.toml nor {user_file}; to add models, type cts init"
+    return CheckResult("configuration", None, text)
 
 
 def _proxies(environ: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -149,11 +181,15 @@ def _proxies(environ: Mapping[str, str]) -> Iterator[CheckResult]:
 
     for scheme in ("https", "http"):
         try:
-            if proxy := proxy_for(URL(f"{scheme}://proxied.invalid"), environ):
-                login = ", with a login" if proxy.headers else ""
-                yield CheckResult(f"proxy for {scheme}", True, f"{proxy.url} ({proxy.variable}){login}")
+            proxy = proxy_for(URL(f"{scheme}://proxied.invalid"), environ)
         except UsageError as error:
             yield CheckResult(f"proxy for {scheme}", None, str(error))
+            continue
+        if proxy is not None:
+            text = f"{proxy.url} ({proxy.variable})"
+            if proxy.headers:
+                text += ", with a login"
+            yield CheckResult(f"proxy for {scheme}", True, text)
 
 
 def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[CheckResult]:
@@ -170,10 +206,13 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[CheckR
     reached = run_async(_reach, {spec.base_url: spec for spec in remote}, environ)
     for spec in remote:
         missing = catalogue.missing_variables(spec.name, environ, keys_only=True)
-        key = f"{missing[0]} is not set" if missing else "key is set" if spec.key_env else "needs no key"
         reachable, endpoint = reached[spec.base_url]
-        ready = None if missing or not reachable else True
-        facts = filter(None, (key, endpoint, spec.address_hint))
+        ready = None
+        if reachable and not missing:
+            ready = True
+        facts = [_key_fact(spec, missing[0] if missing else None), endpoint]
+        if spec.address_hint:
+            facts.append(spec.address_hint)
         yield CheckResult(f"model {spec.name}", ready, f"{spec.model}: {'; '.join(facts)}")
 
 
@@ -181,12 +220,26 @@ def _tools(catalogue: SearchCatalogue, environ: Mapping[str, str]) -> Iterator[C
     """Check that each search engine and page reader has its key; nothing is sent to them."""
     from cts_async.protocol.config_trust import entry_of
 
-    specs: list[EngineSpec | ReaderSpec] = [*catalogue.engines.values(), *catalogue.readers.values()]
+    specs: list[EngineSpec | ReaderSpec] = list(catalogue.engines.values())
+    specs += catalogue.readers.values()
     for spec in specs:
-        lacks = spec.missing_key(environ)
-        key = f"{lacks} is not set" if lacks else "key is set" if spec.key_env else "needs no key"
-        where = f"; {spec.url}{_through(spec.url, environ)}" if spec.url else ""
-        yield CheckResult(entry_of(spec), None if lacks else True, f"{key}{where}")
+        missing = spec.missing_key(environ)
+        ready = None
+        if not missing:
+            ready = True
+        text = _key_fact(spec, missing)
+        if spec.url:
+            text += f"; {spec.url}{_through(spec.url, environ)}"
+        yield CheckResult(entry_of(spec), ready, text)
+
+
+def _key_fact(spec: ModelSpec | EngineSpec | ReaderSpec, missing: str | None) -> str:
+    """Say whether a key is there; `missing` is the variable that is not set."""
+    if missing:
+        return f"{missing} is not set"
+    if spec.key_env:
+        return "key is set"
+    return "needs no key"
 
 
 def _through(url: str, environ: Mapping[str, str]) -> str:
@@ -199,7 +252,9 @@ def _through(url: str, environ: Mapping[str, str]) -> str:
         proxy = proxy_for(URL(url), environ)
     except UsageError as error:
         return f" ({error})"
-    return f" through the {proxy}" if proxy else ""
+    if proxy is None:
+        return ""
+    return f" through the {proxy}"
 
 
 async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> dict[str, tuple[bool, str]]:
@@ -208,7 +263,7 @@ async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> 
 
     from cts_async.llm.model import Client
 
-    async def one(url: str, spec: ModelSpec) -> tuple[bool, str]:
+    async def connect(url: str, spec: ModelSpec) -> tuple[bool, str]:
         try:
             await client.reach(spec, timeout_s=5.0)
         except CTSError as error:
@@ -216,8 +271,8 @@ async def _reach(specs: Mapping[str, ModelSpec], environ: Mapping[str, str]) -> 
         return True, f"{url} reachable{_through(url, environ)}"
 
     async with Client(environ) as client:
-        found = await asyncio.gather(*(one(url, spec) for url, spec in specs.items()))
-    return dict(zip(specs, found, strict=True))
+        outcomes = await asyncio.gather(*(connect(url, spec) for url, spec in specs.items()))
+    return dict(zip(specs, outcomes, strict=True))
 
 
 QUESTION: Final = "What is the capital of France? Answer with one word."
@@ -231,7 +286,7 @@ _CUT_SHARE: Final = 0.7
 """A server that counts less than this share of the tokens was sent more than it read."""
 
 
-def _asked(spec: ModelSpec, environ: Mapping[str, str]) -> Iterator[CheckResult]:
+def _check_by_asking(spec: ModelSpec, environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Ask a test question, and then one behind a long text, of which a server may silently read only a part."""
     from cts_async.cli.drive import run_async
 
@@ -294,7 +349,9 @@ async def _long_prompt(client: Client, spec: ModelSpec, short_tokens: int) -> Ch
     except CTSError as error:
         problem = f"a prompt of about {tokens:,} tokens gets no answer (context_tokens?): {error}"
         return CheckResult(name, None, problem)
-    counted = reply.usage.input_tokens if reply.usage else 0
+    counted = 0
+    if reply.usage is not None:
+        counted = reply.usage.input_tokens
     if counted <= short_tokens:
         # Some servers count the same whatever is sent, or leave cached tokens out.
         problem = f"{UNTOLD}: it counts {counted:,} tokens for it, and {short_tokens:,} for a short one"
@@ -310,7 +367,9 @@ def _print(findings: list[CheckResult]) -> None:
     from cts_async.tables.output import wrapped
 
     console = Console(emoji=False)
-    width = console.width if console.is_terminal else sys.maxsize
+    width = sys.maxsize  # a log or a pipe gets whole lines
+    if console.is_terminal:
+        width = console.width
     marks = {True: "[green]ok[/green]   ", False: "[red]FAIL[/red] ", None: "[yellow]-[/yellow]    "}
     for finding in findings:
         console.print(marks[finding.ok], end="")

@@ -32,10 +32,10 @@ from cts_async.watch.screen import LiveScreen, progress_line
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cts_async.analysis.summary import RunSummary
     from cts_async.protocol.config_trust import Spec
     from cts_async.protocol.plan import CommandPlan
     from cts_async.records import Caveat
-    from cts_async.tables.summary import RunSummary
 
 Plan = TypeVar("Plan", bound="CommandPlan")
 Run = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
@@ -69,7 +69,7 @@ def drive(
         config.config_consent,
         used,
         config.user_config,
-        named=config.players,
+        players=config.players,
         reachable=plan.reachable,
     )
     if introduction and not quiet:
@@ -78,7 +78,8 @@ def drive(
     progress = Progress(groups, unpriced_models=len(unpriced_models(plan.specs.values())))
     with ExitStack() as stack:
         logs: list[Subscriber] = []
-        if config.verbose or config.log_file:  # before a cluster is started, lest FILE cannot be written
+        # Before a cluster is started: a FILE that cannot be written ends the command while nothing runs.
+        if config.verbose or config.log_file:
             logs = stack.enter_context(_logs(config, used, progress.notify))
         if ray is not None or workers is not None:
             from cts_async.cluster.head import run_on_cluster
@@ -111,15 +112,18 @@ def _logs(
 
     for spec in used:
         SECRETS.add(environment_override(spec.key_env, os.environ))
-    on_terminal = [verbose_to(show)] if config.verbose else []
+    subscribers: list[Subscriber] = []
+    if config.verbose:
+        subscribers.append(verbose_to(show))
     if config.log_file is None:
-        yield on_terminal
+        yield subscribers
         return
     with logging_to(config.log_file, show) as log:
         files = ", ".join(map(str, config.config_files)) or "none"
         log.write(clean(f"cts {__version__}, process {os.getpid()}: {config.command}"))
         log.write(clean(f"configuration files read: {files}"))
-        yield [*on_terminal, log]
+        subscribers.append(log)
+        yield subscribers
 
 
 def summarise(directories: Iterable[Path]) -> tuple[list[RunSummary], list[dict[str, Any]]]:
@@ -127,11 +131,16 @@ def summarise(directories: Iterable[Path]) -> tuple[list[RunSummary], list[dict[
 
     Raises RunStopped where a file cannot be read or written: the runs are made, and the same command summarises them.
     """
-    from cts_async.tables.summary import summarise_runs, write_summary
+    from cts_async.analysis.summary import summarise_runs
+    from cts_async.tables.summary import write_summary
 
     try:
         summaries = summarise_runs(directories)
-        rows = [{"run": str(one.directory), "system": one.label, **write_summary(one)} for one in summaries]
+        rows = []
+        for summary in summaries:
+            row: dict[str, Any] = {"run": str(summary.directory), "system": summary.label}
+            row |= write_summary(summary)
+            rows.append(row)
     except (UsageError, OSError) as error:
         reason = reason_to_stop(error)
         if reason is None:
@@ -144,7 +153,9 @@ def conclude(stopped: RunStopped | None, *, failed: bool) -> NoReturn:
     """End a command: raise why it stopped early, else exit with 1 if some instances failed for good, or 0."""
     if stopped:
         raise stopped
-    raise typer.Exit(EXIT_SOME_FAILED if failed else EXIT_OK)
+    if failed:
+        raise typer.Exit(EXIT_SOME_FAILED)
+    raise typer.Exit(EXIT_OK)
 
 
 Ts = TypeVarTuple("Ts")
@@ -213,7 +224,8 @@ class _Screen:
         """Print new notices and redraw."""
         width, height = self._console.size
         self._unwrap(width)
-        if notices := self._progress.notices():
+        notices = self._progress.notices()
+        if notices:
             print_plainly(self._console, "\n".join(notices))
         screen = LiveScreen([self._progress.live()])
         lines = screen.lines(width, height - 1, ascii_only=self._console.options.ascii_only)
@@ -222,10 +234,9 @@ class _Screen:
 
     def _unwrap(self, width: int) -> None:
         """Erase the additional lines that a terminal made when it became narrower and wrapped ours; rich does not."""
-        more = sum(max(0, columns - 1) // width for columns in self._drawn)
-        if more:
-            erased = (ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)
-            self._console.control(Control(*erased * more))
+        n_wrapped = sum(max(0, columns - 1) // width for columns in self._drawn)
+        for _ in range(n_wrapped):
+            self._console.control(Control((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1)))
 
 
 class PlainLines:

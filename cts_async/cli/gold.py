@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cts_async.cli import options
 from cts_async.cli.options import EVIDENCE, MODELS, RESULTS, option
@@ -13,6 +14,7 @@ from cts_async.config import GoldConfig
 from cts_async.tables.output import print_json, unbroken
 
 if TYPE_CHECKING:
+    from cts_async.protocol.config_trust import Spec
     from cts_async.protocol.gold import GoldPlan
 
 
@@ -22,10 +24,10 @@ class GoldOptions(options.SearchOptions):
     out: Annotated[Path, option(RESULTS, metavar="FILE", help="The gold file (JSONL) to write.")]
     force: Annotated[
         bool, option(RESULTS, "--force", help="Overwrite --out even if this build did not write it.")
-    ] = False
+    ]
     name: Annotated[
         str | None, option(RESULTS, metavar="NAME", help="Name of the build [default: DATASET-goldbuild].")
-    ] = None
+    ]
     extractor: Annotated[
         str | None,
         option(
@@ -34,7 +36,7 @@ class GoldOptions(options.SearchOptions):
             help="Model that extracts the nuggets [default: ernie, as in the paper].",
             **options.PLAYER,
         ),
-    ] = None
+    ]
     max_sources: Annotated[
         int | None,
         option(
@@ -42,13 +44,13 @@ class GoldOptions(options.SearchOptions):
             min=1,
             help="Show the extractor at most N sources; the least used are left out [default: 60].",
         ),
-    ] = None
+    ]
     source_chars: Annotated[
         int | None, option(EVIDENCE, min=1, help="Characters shown of each source [default: 4000].")
-    ] = None
+    ]
     total_chars: Annotated[
         int | None, option(EVIDENCE, min=1, help="Characters shown of all sources together [default: 60000].")
-    ] = None
+    ]
 
 
 @options.with_options(GoldOptions, GoldConfig)
@@ -67,36 +69,41 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
     from cts_async.cli.drive import conclude, drive, print_closing
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.gold import build_gold, plan_gold
+    from cts_async.runs.directory import write_json
     from cts_async.runs.files import SUMMARY
-    from cts_async.runs.manifest import write_json
     from cts_async.tables.gold import print_gold, summarise_gold
     from cts_async.tables.results import caveats_of
     from cts_async.watch.progress import RunGroup
 
     plan = plan_gold(config, load_catalogue(*config.config_files), os.environ)
-    used = [*plan.specs.values(), *plan.search.opened]
     introduction = (
         f"gold for {len(plan.intents)} intents of {plan.n_instances} instances of {plan.dataset.name}; "
         f"agent {plan.roles.agent}, extractor {plan.extractor}"
     )
     groups = [RunGroup(plan.directory.name, len(plan.intents), (plan.directory,))]
-    stopped = drive(
-        build_gold, plan, groups, used, introduction, (*plan.dataset.notes, *plan.remarks), quiet=quiet
-    )
+    used: list[Spec] = list(plan.specs.values())
+    used += plan.search.opened
+    notes = chain(plan.dataset.notes, plan.remarks)
+    stopped = drive(build_gold, plan, groups, used, introduction, notes, quiet=quiet)
     if stopped and not (plan.directory / "run.json").exists():
         raise stopped
     summary = summarise_gold(plan.directory)
     write_json(plan.directory / SUMMARY, summary.values)
     if as_json:
-        failures = [{"id": line["id"], **line["error"]} for line in summary.run.failures]
-        paths = {"run": str(plan.directory), "out": str(config.out)}
-        print_json({**paths, **summary.values, "failures": failures})
+        result: dict[str, Any] = {"run": str(plan.directory), "out": str(config.out)}
+        result |= summary.values
+        result["failures"] = [{"id": line["id"]} | line["error"] for line in summary.run.failures]
+        print_json(result)
     else:
         print_gold(Console(emoji=False), summary)
-        lines = [f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)"]
+        lines = []
         if summary.values["n_done"]:
-            next_step = f"Next: {unbroken(_next(plan))}" if not summary.run.failures else NEEDS_ALL
-            lines = [f"Gold: {config.out}", *lines, next_step]
+            lines.append(f"Gold: {config.out}")
+        lines.append(f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)")
+        if summary.run.failures and summary.values["n_done"]:
+            lines.append(NEEDS_ALL)
+        elif summary.values["n_done"]:
+            lines.append(f"Next: {unbroken(_run_command(plan))}")
         print_closing(lines, caveats_of([summary.run]))
     conclude(stopped, failed=bool(summary.run.failures))
 
@@ -106,7 +113,7 @@ NEEDS_ALL = (
 )
 
 
-def _next(plan: GoldPlan) -> str:
+def _run_command(plan: GoldPlan) -> str:
     """The command of a run that is scored by this gold."""
     config = plan.build
     words = ["cts", "run", "--data", config.data, "--gold", str(config.out)]

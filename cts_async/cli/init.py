@@ -33,12 +33,17 @@ def init(
     from cts_async.errors import UsageError, write_error
     from cts_async.safe_files import create_file
 
-    path = user_config_path(os.environ) if user else Path("cts.toml")
+    path: Path | None = Path("cts.toml")
+    mode = 0o644
+    if user:
+        path = user_config_path(os.environ)
+        # As cts_async reads it without asking, nobody else should see or change where keys go.
+        mode = 0o600
     if path is None:
         raise UsageError(f"--user: this user has no home directory: {SET_HOME}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        create_file(path, TEMPLATE.read_bytes(), mode=0o600 if user else 0o644)
+        create_file(path, TEMPLATE.read_bytes(), mode=mode)
     except FileExistsError:
         raise UsageError(f"{path}: exists already; nothing was changed") from None
     except OSError as error:

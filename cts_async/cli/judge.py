@@ -15,6 +15,7 @@ from cts_async.config import Join, JudgeConfig
 from cts_async.tables.output import print_json
 
 if TYPE_CHECKING:
+    from cts_async.analysis.summary import RunSummary
     from cts_async.protocol.rejudge import JudgePlan
     from cts_async.watch.progress import RunGroup
 
@@ -24,7 +25,7 @@ class JudgeOptions(options.CommandOptions):
 
     gold: Annotated[
         Path | None, option(DATA, "--gold", "--gold_a", metavar="FILE", help="Gold nuggets (JSONL).")
-    ] = None
+    ]
     candidates: Annotated[
         list[str] | None,
         option(
@@ -34,7 +35,7 @@ class JudgeOptions(options.CommandOptions):
             metavar="FILE",
             help="Candidates, i.e. answers to judge (JSONL): a file, pattern, directory or run. Repeatable.",
         ),
-    ] = None
+    ]
     join: Annotated[
         str,
         option(
@@ -43,16 +44,16 @@ class JudgeOptions(options.CommandOptions):
             callback=one_of("--join", get_args(Join)),
             help="Match candidates with gold by id-and-query, or by id alone.",
         ),
-    ] = "id-and-query"
-    skip_bad_gold: options.SkipBadGold = False
+    ]
+    skip_bad_gold: options.SkipBadGold
     limit: Annotated[
         int | None, option(DATA, min=1, help="Judge only the first N answers of each file or run.")
-    ] = None
-    judges: options.Judges = None
+    ]
+    judges: options.Judges
     lexical: Annotated[
         bool,
         option(MODELS, "--lexical", help="Add the lexical judge, to see how far judges agree."),
-    ] = False
+    ]
     nuggets_per_call: Annotated[
         int | None,
         option(
@@ -60,8 +61,8 @@ class JudgeOptions(options.CommandOptions):
             min=1,
             help="Put at most N nuggets into one call [default: the judge's judge_nuggets, 20].",
         ),
-    ] = None
-    empty_answers: options.EmptyAnswersOption = "fail"
+    ]
+    empty_answers: options.EmptyAnswersOption
     out: Annotated[
         Path | None,
         option(
@@ -71,7 +72,7 @@ class JudgeOptions(options.CommandOptions):
             metavar="DIR",
             help="Write the judgments of candidates to this folder.",
         ),
-    ] = None
+    ]
 
 
 @options.with_options(JudgeOptions, JudgeConfig)
@@ -118,14 +119,19 @@ def judge(
     """
     from cts_async.runs.files import has_no_answers, run_folders, without
 
-    words = runs or []
-    # The shell expands an unquoted pattern: its first file goes to --candidates, the others arrive as arguments.
-    spread = [word for word in words if config.candidates and word.is_file()]
+    candidates = list(config.candidates)
+    folders: list[Path] = []
+    for path in runs or ():
+        # The shell expands an unquoted pattern: its first file goes to --candidates, the others arrive as arguments.
+        if config.candidates and path.is_file():
+            candidates.append(str(path))
+        else:
+            folders.append(path)
     config = replace(
         config,
         judges=tuple(dict.fromkeys(config.judges)),
-        runs=tuple(without(run_folders(word for word in words if word not in spread), has_no_answers)),
-        candidates=(*config.candidates, *map(str, spread)),
+        runs=tuple(without(run_folders(folders), has_no_answers)),
+        candidates=tuple(candidates),
     )
     if dry_run:
         _forecast(config, as_json=as_json)
@@ -160,22 +166,30 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
         config, load_catalogue(*config.config_files), os.environ, keys_elsewhere=ray is not None
     )
     groups = [_group(plan, judge) for judge in plan.judges]
-    used = [*plan.specs.values()]
+    used = list(plan.specs.values())
     stopped = drive(run_judging, plan, groups, used, quiet=quiet, ray=ray, workers=workers)
     summaries, rows = summarise(plan.directories())
     if stopped and not summaries:
         raise stopped
-    if as_json:
-        print_json(rows if len(plan.targets) > 1 else rows[0])
+    if as_json and len(plan.targets) > 1:
+        print_json(rows)
+    elif as_json:
+        print_json(rows[0])
     else:
         print_judged(Console(emoji=False), summaries, plan.judges)
+        lines = []
         repeats = plan.repeats
-        saved = f"{repeats.n_repeated:,} of {repeats.n_asked:,} answers are duplicates and needed no calls."
-        print_closing([saved] if plan.specs and repeats.n_repeated else [], caveats_of(summaries))
-    failed = any(
-        summary.failures or any(scores.summary.n_failed for scores in summary.judges) for summary in summaries
-    )
-    conclude(stopped, failed=failed)
+        if plan.specs and repeats.n_repeated:  # the lexical judge makes no calls that could be saved
+            lines.append(
+                f"{repeats.n_repeated:,} of {repeats.n_asked:,} answers are duplicates and needed no calls."
+            )
+        print_closing(lines, caveats_of(summaries))
+    conclude(stopped, failed=any(_has_failures(summary) for summary in summaries))
+
+
+def _has_failures(summary: RunSummary) -> bool:
+    """True if an answer failed, or a judge failed to label one."""
+    return bool(summary.failures) or any(scores.summary.n_failed for scores in summary.judges)
 
 
 def _group(plan: JudgePlan, judge: str) -> RunGroup:
@@ -183,13 +197,15 @@ def _group(plan: JudgePlan, judge: str) -> RunGroup:
     from cts_async.runs.files import PER_ITEM, judgments_path
     from cts_async.watch.progress import RunGroup
 
-    directories = dict.fromkeys([plan.out, *plan.directories()])
-    first = plan.targets[0]
-    scores = first.directory / PER_ITEM if first.scoring == judge else judgments_path(first.directory, judge)
-    return RunGroup(
-        plan.group(judge),
-        plan.n_answers,
-        tuple(directories),
-        scores if len(plan.targets) == 1 else None,
-        plan.embedded,
-    )
+    directories = [plan.out]
+    directories += plan.directories()
+    scores = None
+    if len(plan.targets) == 1:
+        (target,) = plan.targets
+        if target.scoring == judge:
+            scores = target.directory / PER_ITEM
+        else:
+            scores = judgments_path(target.directory, judge)
+    # A single target's directory is that of --out.
+    distinct = tuple(dict.fromkeys(directories))
+    return RunGroup(plan.group(judge), plan.n_answers, distinct, scores, plan.embedded)

@@ -71,11 +71,14 @@ _GROUPED: Final = frozenset({"run", "plan", "converse", "gold", "judge", "report
 """Commands with so many options that their help shows them under headings."""
 
 for _name, _line in COMMANDS.items():
-    _cls = Grouped if _name in _GROUPED else Command
+    _cls: type[Command] = Command
+    if _name in _GROUPED:
+        _cls = Grouped
     _function = getattr(import_module(f"cts_async.cli.{_name}"), _name)
     app.command(_name, cls=_cls, short_help=_line)(_function)
-for _info in (*data.registered_commands, *corpus.registered_commands, *prompts.registered_commands):
-    _info.cls = Command
+for _typer in (data, corpus, prompts):
+    for _info in _typer.registered_commands:
+        _info.cls = Command
 app.add_typer(data, short_help="List, check and convert datasets; published figures.")
 app.add_typer(corpus, short_help="Describe, search and index a file of documents.")
 app.add_typer(prompts, short_help="List, show, check and copy the prompts of the roles.")
@@ -89,8 +92,8 @@ _RESUMABLE_COMMANDS: Final = frozenset({"run", "converse", "demo", "gold", "judg
 _RAY_OPTIONS: Final = frozenset({"--ray", "--workers"})
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"cts {__version__}")
         raise typer.Exit
 
@@ -98,7 +101,7 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Options of `cts` itself."""
@@ -125,17 +128,20 @@ def main() -> None:
     except CTSError as error:
         _exit_expected(error)
     except KeyboardInterrupt:
-        resumes = len(sys.argv) > 1 and sys.argv[1] in _RESUMABLE_COMMANDS
-        effect = "resumes" if resumes else "starts again"
+        effect = "starts again"
+        if len(sys.argv) > 1 and sys.argv[1] in _RESUMABLE_COMMANDS:
+            effect = "resumes"
         print_line(f"cts: interrupted; the same command {effect}", sys.stderr)
         sys.exit(EXIT_RESUMABLE)
     except BaseExceptionGroup as group:
-        if group.split(lambda error: isinstance(error, CTSError) or is_file_error(error))[1]:
+        _, unexpected = group.split(lambda error: isinstance(error, CTSError) or is_file_error(error))
+        if unexpected:
             raise
-        first: BaseException = group.subgroup(is_file_error) or group
-        while isinstance(first, BaseExceptionGroup):
-            first = first.exceptions[0]
-        _exit_expected(first)
+        # What a file says explains the others: a full disk makes tasks fail in many ways.
+        cause: BaseException = group.subgroup(is_file_error) or group
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        _exit_expected(cause)
     except OSError as error:
         if not is_file_error(error):
             raise
@@ -152,10 +158,13 @@ def _exit_misused(error: typer.BadParameter) -> None:
     if error.ctx and error.message == error.ctx.get_help():
         error.show()
     else:
-        command = error.ctx.command_path if error.ctx else "cts"
+        command = "cts"
+        if error.ctx:
+            command = error.ctx.command_path
+        message = error.format_message()
+        for name in getattr(getattr(error, "param", None), "opts", ()):
+            message = RANGES.get(name, message)
         option = getattr(error, "option_name", None)
-        names = getattr(getattr(error, "param", None), "opts", ())
-        message = next((RANGES[name] for name in names if name in RANGES), error.format_message())
         if option in _RAY_OPTIONS:
             message = f"No such option: {option}; only cts run and cts judge can use several processes"
         print_line(f"cts: {message} (see {unbroken(f'{command} --help')})", sys.stderr)
@@ -174,7 +183,9 @@ def _exit_expected(error: BaseException) -> None:
                 discard_stdout()
             error = write_error(error.filename or "standard output, or a file", error)
     print_line(SECRETS.text(f"cts: {error}"), sys.stderr)
-    sys.exit(error.exit_code if isinstance(error, CTSError) else EXIT_USAGE)
+    if isinstance(error, CTSError):
+        sys.exit(error.exit_code)
+    sys.exit(EXIT_USAGE)
 
 
 if __name__ == "__main__":

@@ -37,7 +37,10 @@ def models(
     entries = model_entries(catalogue, os.environ, name)
     if as_json:
         rows = [model_json(entry) for entry in entries]
-        print_json(rows[0] if name else rows)
+        if name:
+            print_json(rows[0])
+        else:
+            print_json(rows)
     elif name:
         print_model(Console(emoji=False), entries[0])
     else:

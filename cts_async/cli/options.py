@@ -1,6 +1,7 @@
 """Options: those that several commands share, how they are read, and how `--help` arranges them.
 
-A class such as `RunOptions` declares options of commands, each named as the field of the configuration that it sets.
+A class such as `RunOptions` declares options of commands, each named as the field of the configuration that it sets, and
+with its default, unless `--help` shows a text in its place.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, fields
 from datetime import date, datetime, time, timedelta
+from itertools import chain
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar, cast, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -30,7 +33,9 @@ if TYPE_CHECKING:
 Config = TypeVar("Config", bound=CommandConfig)
 N = TypeVar("N", bound=str)
 
-_DURATION = re.compile("".join(rf"(?:(\d+(?:\.\d+)?){unit})?" for unit in "dhms"), re.ASCII)
+_NUMBER: Final = r"(\d+(?:\.\d+)?)"
+_DURATION = re.compile(f"(?:{_NUMBER}d)?(?:{_NUMBER}h)?(?:{_NUMBER}m)?(?:{_NUMBER}s)?", re.ASCII)
+# What typer writes of a number's limits: that a count is positive goes without saying, and `1<=x<=3` reads as "1 to 3".
 _ANY_COUNT = re.compile(r"  \[x>=[01]\]$|; x>=[01](?=\]$)")
 _BOTH_ENDS = re.compile(r"(\d+)<=x<=(\d+)")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
@@ -50,8 +55,9 @@ HEADINGS: Final = (DATA, MODELS, TALKS, EVALUATION, SEARCHING, EVIDENCE, RESULTS
 
 def option(heading: str, *names: str, help: str, **more: Any) -> Any:
     """Declare an option that `--help` shows under a heading; `more` is what `typer.Option` takes."""
-    if known := getattr(more.get("callback"), "known", None):
-        more["autocompletion"] = choices(known)
+    accepted = getattr(more.get("callback"), "accepted", None)
+    if accepted:
+        more["autocompletion"] = choices(accepted)
     return typer.Option(*names, help=help, rich_help_panel=heading, **more)
 
 
@@ -66,18 +72,24 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, then the options, heading by heading, in the order of their declaration."""
-        sections: dict[str, list[tuple[str, str]]] = {
-            heading: [] for heading in ("Arguments", *self.headings)
-        }
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": []}
+        for heading in self.headings:
+            sections[heading] = []
         for param in self.get_params(ctx):
-            if record := param.get_help_record(ctx):
-                if param.param_type_name == "argument":
-                    heading, names = "Arguments", re.sub(" <.*>$", "", record[0])
-                else:
-                    panel = getattr(param, "rich_help_panel", None)
-                    heading = panel if panel in sections else self.headings[-1]
-                    names = re.sub("<int( range)?>", "N", record[0])
-                sections[heading].append((names, _BOTH_ENDS.sub(r"\1 to \2", _ANY_COUNT.sub("", record[1]))))
+            record = param.get_help_record(ctx)
+            if record is None:  # a hidden option
+                continue
+            names, text = record
+            if param.param_type_name == "argument":
+                heading = "Arguments"
+                names = re.sub(" <.*>$", "", names)
+            else:
+                heading = getattr(param, "rich_help_panel", None) or ""
+                names = re.sub("<int( range)?>", "N", names)
+            if heading not in sections:
+                heading = self.headings[-1]  # typer's own --help has no heading
+            text = _BOTH_ENDS.sub(r"\1 to \2", _ANY_COUNT.sub("", text))
+            sections[heading].append((names, text))
         for heading, records in sections.items():
             if records:
                 with formatter.section(heading):
@@ -107,30 +119,38 @@ def read_fields(pairs: Sequence[str] | None) -> dict[str, str]:
     return fields
 
 
-def read_names(option: str, given: Sequence[str], known: Sequence[N]) -> tuple[N, ...]:
-    """Match names with `known`, ignoring case and taking "_" for "-". Raises UsageError for an unknown name."""
-    by_name: dict[str, N] = {name: name for name in known}
-    found = []
-    for name in given:
-        one = by_name.get(name.strip().casefold().replace("_", "-"))
-        if one is None:
-            near = closest(name, known)
-            hint = f"; did you mean {near}?" if near else ""
-            raise UsageError(f"{option} {name}: must be one of {', '.join(known)}{hint}")
-        found.append(one)
-    return tuple(found)
+def read_names(option: str, typed: Sequence[str], accepted: Sequence[N]) -> tuple[N, ...]:
+    """Match names with `accepted`, ignoring case and taking "_" for "-". Raises UsageError for an unknown name."""
+    names: list[N] = []
+    for word in typed:
+        spelling = word.strip().casefold().replace("_", "-")
+        if spelling not in accepted:
+            hint = ""
+            near = closest(word, accepted)
+            if near:
+                hint = f"; did you mean {near}?"
+            raise UsageError(f"{option} {word}: must be one of {', '.join(accepted)}{hint}")
+        names.append(accepted[accepted.index(cast(N, spelling))])
+    return tuple(names)
 
 
-def one_of(option: str, known: Sequence[str]) -> Callable[[Any], Any]:
-    """Return a callback that checks the name, or the names, given to an option."""
+def one_of(option: str, accepted: Sequence[str]) -> Callable[[Any], Any]:
+    """Return a callback that checks the name, or the names, typed after an option."""
 
-    def check(given: Any) -> Any:
-        if isinstance(given, str):
-            return read_names(option, [given], known)[0]
-        return None if given is None else read_names(option, given, known)
+    def check(typed: Any) -> Any:
+        if typed is None:
+            return None
+        if isinstance(typed, str):
+            return read_names(option, [typed], accepted)[0]
+        return read_names(option, typed, accepted)
 
-    check.known = known  # type: ignore[attr-defined]
+    check.accepted = accepted  # type: ignore[attr-defined]
     return check
+
+
+def split_names(words: list[str]) -> list[str]:
+    """Return the names in words such as `a,b`."""
+    return [name.strip() for word in words for name in word.split(",")]
 
 
 def read_date(text: str | None) -> str | None:
@@ -144,51 +164,68 @@ def read_date(text: str | None) -> str | None:
     raise UsageError(f"--date {text}: not a date; write it as YYYY-MM-DD, e.g. 2031-05-01")
 
 
-def read_deadline(text: str, now: datetime) -> datetime:
-    """Parse `2h30m` (from `now`), `18:30` (its next occurrence) or an ISO date and time (local without a zone).
+def read_deadline(text: str, start: datetime) -> datetime:
+    """Parse `2h30m` (from `start`), `18:30` (its next occurrence) or an ISO date and time (local without a zone).
 
     Raises UsageError for anything else, and for a time in the past.
     """
     words = text.strip().lower()
     try:
-        if words and (duration := _DURATION.fullmatch(words)):
-            days, hours, minutes, seconds = (float(part or 0) for part in duration.groups())
-            at = now + timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
-        elif clock := _CLOCK.fullmatch(words):
-            at = datetime.combine(now.date(), time.fromisoformat(words.zfill(8 if clock[1] else 5)))
-            at = at if at > now else at + timedelta(days=1)
+        if words and _DURATION.fullmatch(words):
+            deadline = start + _duration(words)
+        elif _CLOCK.fullmatch(words):
+            hour, _, minutes = words.partition(":")
+            deadline = datetime.combine(start.date(), time.fromisoformat(f"{hour.zfill(2)}:{minutes}"))
+            if deadline <= start:
+                deadline += timedelta(days=1)
         else:
-            at = datetime.fromisoformat(text.strip())
-        past = at.timestamp() <= now.timestamp()
+            deadline = datetime.fromisoformat(text.strip())
+        past = deadline.timestamp() <= start.timestamp()
     except (ValueError, OverflowError):
         raise UsageError(
             f"--deadline {text}: write it as 90m, 2h30m or 45s from now, as 18:30, or as 2031-05-01T08:00"
         ) from None
     if past:
         raise UsageError(f"--deadline {text}: is in the past")
-    return at
+    return deadline
 
 
-def config_file(named: Path | None) -> Path | None:
-    """Return the named file, else ./cts.toml if it exists. Raises UsageError for a folder and for a missing file."""
-    file = named or Path("cts.toml")
+def _duration(text: str) -> timedelta:
+    """Return the length of `1d2h30m15s`; a part that is missing counts as 0."""
+    match = _DURATION.fullmatch(text)
+    assert match is not None
+    days, hours, minutes, seconds = (float(amount or 0) for amount in match.groups())
+    return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+
+
+def config_file(path: Path | None) -> Path | None:
+    """Return the file that was named, else ./cts.toml if it exists.
+
+    Raises UsageError for a folder and for a missing file.
+    """
+    file = path or Path("cts.toml")
     if file.is_file():
         return file
     if file.exists():
         raise UsageError(f"{file}: is not a regular file")
-    if named:
-        raise UsageError(f"--config {named}: no such file")
+    if path:
+        raise UsageError(f"--config {path}: no such file")
     return None
 
 
-def config_consent(named: Path | None, trust: bool) -> Consent:
+def config_consent(path: Path | None, trust: bool) -> Consent:
     """Return the user's consent to the configuration file: naming a file is consent to it."""
-    return "named" if named is not None else "remember" if trust else "ask"
+    if path is not None:
+        return "named"
+    if trust:
+        return "remember"
+    return "ask"
 
 
-def config_files(named: Path | None) -> tuple[Path, ...]:
-    """Return the user's own cts.toml and `config_file(named)`, as far as they exist. Raises UsageError."""
-    return tuple(file for file in (user_config_file(os.environ), config_file(named)) if file is not None)
+def config_files(path: Path | None) -> tuple[Path, ...]:
+    """Return the user's own cts.toml and `config_file(path)`, as far as they exist. Raises UsageError."""
+    files = (user_config_file(os.environ), config_file(path))
+    return tuple(file for file in files if file is not None)
 
 
 def check_keys(
@@ -197,20 +234,20 @@ def check_keys(
     used: Iterable[Spec],
     user: Path | None = None,
     *,
-    named: Iterable[str] = (),
+    players: Iterable[str] = (),
     reachable: Iterable[Spec] = (),
 ) -> None:
     """Print to standard error which key goes where for the models and tools `used`, before anything is sent.
 
     If ./cts.toml goes beyond the shipped catalogues and the user's own file, ask first; UsageError without a terminal to
-    ask on. `named` are the models that the user named, and `reachable` those that code of the user's may ask, too.
+    ask on. `players` are the models that the user named, and `reachable` those that code of the user's may ask, too.
     """
     from cts_async.protocol.config_trust import concerns_text, is_trusted, remember, sent_keys, trust_in
     from cts_async.tables.output import plain, print_line
 
     used = tuple(used)
     trust = trust_in(file, user)
-    concerns = trust.concerns_of((*used, *reachable), named)
+    concerns = trust.concerns_of(tuple(chain(used, reachable)), players)
     if file and concerns and consent != "named" and not is_trusted(file, os.environ):
         problem = plain(f"{file}: would {concerns_text(concerns)}")
         if consent == "ask" and not _ask_consent(problem):
@@ -219,7 +256,9 @@ def check_keys(
                 f"or --config {shlex.quote(str(file))}"
             )
         remember(file, os.environ)
-    if line := sent_keys(used, trust.sources):
+    # Also without a cts.toml: where a key goes is said before it goes.
+    line = sent_keys(used, trust.sources)
+    if line:
         print_line(line, sys.stderr)
 
 
@@ -398,9 +437,9 @@ class CommandOptions:
     """Options of every command that calls models."""
 
     fields: Fields = None
-    config_file: ConfigFile = None
+    config_file: ConfigFile
     trust_config: TrustConfig = False
-    prompts: Prompts = None
+    prompts: Prompts
     max_usd: Annotated[
         float | None,
         option(
@@ -437,7 +476,7 @@ class CommandOptions:
             metavar="SECONDS",
             help="Wait this long for a provider that is down; then exit 75.",
         ),
-    ] = 900.0
+    ]
     in_flight: Annotated[
         int | None,
         option(
@@ -445,16 +484,16 @@ class CommandOptions:
             min=1,
             help="Work on at most this many instances at once [default: from the models' limits].",
         ),
-    ] = None
+    ]
     retry_failed: Annotated[
         bool, option(OTHER, "--retry-failed", help="Retry instances that failed permanently.")
-    ] = False
+    ]
     sync: Annotated[
         bool, option(OTHER, "--sync", help="Force every step to the disk, so that a power cut loses nothing.")
-    ] = False
+    ]
     verbose: Annotated[
         bool, option(RESULTS, "--verbose", "-v", help="Print each step, retry, wait and limit as it happens.")
-    ] = False
+    ]
     log_file: Annotated[
         Path | None,
         option(
@@ -463,8 +502,8 @@ class CommandOptions:
             metavar="FILE",
             help="Append what --verbose prints to a file, with times; never keys or prompts.",
         ),
-    ] = None
-    seed: Seed = 0
+    ]
+    seed: Seed
 
 
 class DataOptions(CommandOptions):
@@ -477,15 +516,13 @@ class DataOptions(CommandOptions):
             metavar="DATASET",
             help="sample, hard518:DIR, qulac:FILE, clariq:PATH, or your .csv or .jsonl file.",
         ),
-    ] = "sample"
-    limit: Annotated[int | None, option(DATA, min=1, help="Use only the first N instances.")] = None
+    ]
+    limit: Annotated[int | None, option(DATA, min=1, help="Use only the first N instances.")]
     every_role: Annotated[
         str | None,
         option(MODELS, "--all", metavar="MODEL", help="Use this model for every role.", **PLAYER),
-    ] = None
-    runs_dir: Annotated[Path, option(RESULTS, metavar="DIR", help="Write the runs to this folder.")] = Path(
-        "runs"
-    )
+    ]
+    runs_dir: Annotated[Path, option(RESULTS, metavar="DIR", help="Write the runs to this folder.")]
 
 
 class SearchOptions(DataOptions):
@@ -499,7 +536,7 @@ class SearchOptions(DataOptions):
             help="Deep-search agent [default: webdancer, as in the paper].",
             **PLAYER,
         ),
-    ] = None
+    ]
     agent_prompt: Annotated[
         str | None,
         option(
@@ -509,7 +546,7 @@ class SearchOptions(DataOptions):
             help="Prompt of the agent: native (WebDancer's own), en, zh, or query (in the query's language) "
             "[default: native for webdancer, else query].",
         ),
-    ] = None
+    ]
     date: Annotated[
         str | None,
         option(
@@ -518,8 +555,8 @@ class SearchOptions(DataOptions):
             callback=read_date,
             help="Date in the agent's prompt [default: today; a resumed run keeps its date].",
         ),
-    ] = None
-    corpus: Documents = None
+    ]
+    corpus: Documents
     search: Annotated[
         str | None,
         option(
@@ -528,7 +565,7 @@ class SearchOptions(DataOptions):
             help="Search engine: corpus, serper, or one from cts.toml [default: corpus, if there is one].",
             autocompletion=names("search"),
         ),
-    ] = None
+    ]
     visit: Annotated[
         str | None,
         option(
@@ -538,7 +575,7 @@ class SearchOptions(DataOptions):
             "else direct].",
             autocompletion=names("visit"),
         ),
-    ] = None
+    ]
     visit_model: Annotated[
         str | None,
         option(
@@ -548,7 +585,7 @@ class SearchOptions(DataOptions):
             "[default: as --support].",
             autocompletion=names("models", "lexical"),
         ),
-    ] = None
+    ]
     allow_addresses: Annotated[
         list[str] | None,
         option(
@@ -557,7 +594,7 @@ class SearchOptions(DataOptions):
             metavar="HOST_OR_NET",
             help="Allow pages from this private host or network. Repeatable.",
         ),
-    ] = None
+    ]
     replay: Annotated[
         list[Path] | None,
         option(
@@ -566,16 +603,25 @@ class SearchOptions(DataOptions):
             help="Repeat the searches and page visits of this run's journal; no network. Repeatable.",
             **RUNS,
         ),
-    ] = None
+    ]
     max_turns: Annotated[
         int | None, option(SEARCHING, min=1, help="Model calls per search [default: 20, as WebDancer].")
-    ] = None
+    ]
+    tools: Annotated[
+        list[str],
+        option(
+            SEARCHING,
+            metavar="NAMES",
+            callback=split_names,
+            help="Tools that the agent may call, separated by commas: search, visit, or those of plug-ins.",
+        ),
+    ]
 
 
 class RunOptions(SearchOptions):
     """Options of `cts run` and `cts plan`."""
 
-    models: Clarifiers = ["local"]
+    models: Clarifiers
     ks: Annotated[
         list[int],
         option(
@@ -586,7 +632,7 @@ class RunOptions(SearchOptions):
             max=3,
             help="Number of clarifying questions (or turns). Repeatable.",
         ),
-    ] = [1]
+    ]
     schemes: Annotated[
         list[str],
         option(
@@ -596,7 +642,7 @@ class RunOptions(SearchOptions):
             callback=one_of("--scheme", SCHEMES),
             help="Prompting scheme: cts, standard, at-standard, cot or at-cot. Repeatable.",
         ),
-    ] = ["cts"]
+    ]
     modes: Annotated[
         list[str],
         option(
@@ -607,25 +653,25 @@ class RunOptions(SearchOptions):
             help="at-once: all questions together; respond: one question per turn; select: the user picks a "
             "reformulated query. Repeatable.",
         ),
-    ] = ["at-once"]
+    ]
     gold: Annotated[
         Path | None,
         option(DATA, metavar="FILE", help="Gold nuggets (JSONL), joined by id or by fused_query."),
-    ] = None
-    skip_bad_gold: SkipBadGold = False
+    ]
+    skip_bad_gold: SkipBadGold
     orig: Annotated[bool, option(DATA, help="Also search the underspecified query itself (system orig).")] = (
         True
     )
     with_gold: Annotated[
         bool, option(DATA, "--gold-query", help="Also search the hidden intent itself (system gold).")
     ] = False
-    support: Support = None
+    support: Support
     answerer: Annotated[
         str | None, option(MODELS, metavar="MODEL", help="User Answerer [default: as --support].", **PLAYER)
-    ] = None
+    ]
     rewriter: Annotated[
         str | None, option(MODELS, metavar="MODEL", help="Rewriter [default: as --support].", **PLAYER)
-    ] = None
+    ]
     given_questions: Annotated[
         list[Path] | None,
         option(
@@ -635,7 +681,7 @@ class RunOptions(SearchOptions):
             help="Ask the questions of a .csv or .jsonl file or of an earlier run instead of a Clarifier's.",
             **RUNS,
         ),
-    ] = None
+    ]
     given_rewrites: Annotated[
         list[Path] | None,
         option(
@@ -645,7 +691,7 @@ class RunOptions(SearchOptions):
             help="Search the rewritten queries of a file or run; no questions are asked.",
             **RUNS,
         ),
-    ] = None
+    ]
     stop_after: Annotated[
         str | None,
         option(
@@ -655,7 +701,7 @@ class RunOptions(SearchOptions):
             callback=one_of("--stop-after", STAGES),
             help="Stop after questions, answers or rewrite: no search, no judges.",
         ),
-    ] = None
+    ]
     answers: Annotated[
         str | None,
         option(
@@ -663,9 +709,9 @@ class RunOptions(SearchOptions):
             metavar="DATA",
             help="Use the answers people gave in qulac or clariq instead of a User Answerer.",
         ),
-    ] = None
-    judges: Judges = None
-    no_judge: Annotated[bool, option(MODELS, "--no-judge", help="Search only; no scores.")] = False
+    ]
+    judges: Judges
+    no_judge: Annotated[bool, option(MODELS, "--no-judge", help="Search only; no scores.")]
     as_published: Annotated[
         bool,
         option(
@@ -674,12 +720,12 @@ class RunOptions(SearchOptions):
             help="Play the paper's protocol to the letter: its User Answerer's rules, exactly unknown, all nuggets "
             "in one call, temperature 0.",
         ),
-    ] = False
-    extractor: Annotated[str | None, option(MODELS, hidden=True, help="Model that builds gold.")] = None
-    empty_answers: EmptyAnswersOption = "fail"
+    ]
+    extractor: Annotated[str | None, option(MODELS, hidden=True, help="Model that builds gold.")]
+    empty_answers: EmptyAnswersOption
     name: Annotated[
         str | None, option(RESULTS, metavar="NAME", help="Name of the run [default: DATASET-MODEL-kK].")
-    ] = None
+    ]
 
 
 def with_options(
@@ -689,58 +735,100 @@ def with_options(
 
     Its first argument becomes the configuration that the options' values make.
     """
-    hints = get_type_hints(options, include_extras=True)
-    shared = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=getattr(options, name, inspect.Parameter.empty),
-            annotation=hints[name],
-        )
-        for declared in options.__mro__
-        for name in vars(declared).get("__annotations__", ())
-    ]
+    shared = _parameters_of(options, config)
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        _, *positional = inspect.signature(command, eval_str=True).parameters.values()
-        own = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in positional]
+        parameters = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+        del parameters[0]  # the configuration, which nobody types
+        parameters += shared
 
-        def run(**given: Any) -> None:
-            values = {parameter.name: given.pop(parameter.name) for parameter in shared}
-            command(read_config(config, values), **given)
+        def run(**typed: Any) -> None:
+            values = {parameter.name: typed.pop(parameter.name) for parameter in shared}
+            command(read_config(config, values), **typed)
 
-        run.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
-        run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *shared)}
-        run.__name__, run.__doc__ = command.__name__, command.__doc__
+        # typer reads a command's options from its signature, and their help from the annotations.
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        run.__name__ = command.__name__
+        run.__doc__ = command.__doc__
         return run
 
     return decorate
 
 
+def _parameters_of(options: type[CommandOptions], config: type[CommandConfig]) -> list[inspect.Parameter]:
+    """Return the options that a class and its bases declare as parameters, the class's own first.
+
+    An option without a default of its own has that of the configuration's field of its name.
+    """
+    defaults = _defaults_of(config)
+    hints = get_type_hints(options, include_extras=True)
+    parameters: list[inspect.Parameter] = []
+    for declaring in options.__mro__:
+        for name in vars(declaring).get("__annotations__", ()):
+            default = getattr(options, name, defaults.get(name, inspect.Parameter.empty))
+            parameters.append(
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[name]
+                )
+            )
+    return parameters
+
+
+def _defaults_of(config: type[CommandConfig]) -> dict[str, Any]:
+    """Return the defaults of a configuration's fields as typer shows them: lists, and nothing for an empty one."""
+    defaults: dict[str, Any] = {}
+    for field in fields(config):
+        default = field.default
+        if isinstance(default, tuple):
+            default = list(default) or None
+        if default is not MISSING:
+            defaults[field.name] = default
+    return defaults
+
+
 def read_config(config: type[Config], values: dict[str, Any]) -> Config:
     """Make a configuration of options' values. Raises UsageError."""
-    limits = [values.pop(name) for name in ("max_usd", "max_tokens", "max_calls", "deadline")]
-    named = values["config_file"]
-    values |= {
-        "fields": read_fields(values["fields"]),
-        "config_file": config_file(named),
-        "user_config": user_config_file(os.environ),
-        "config_consent": config_consent(named, values.pop("trust_config")),
-        "budget": read_budget(*limits),
-        "command": shlex.join(["cts", *sys.argv[1:]]),
-    }
+    named_config = values["config_file"]
+    values["fields"] = read_fields(values["fields"])
+    values["config_file"] = config_file(named_config)
+    values["user_config"] = user_config_file(os.environ)
+    values["config_consent"] = config_consent(named_config, values.pop("trust_config"))
+    values["budget"] = read_budget(
+        values.pop("max_usd"), values.pop("max_tokens"), values.pop("max_calls"), values.pop("deadline")
+    )
+    values["command"] = command_line()
     if "turns" in values:
         values["ks"] = [values.pop("turns")]
     if "orig" in values:
-        values["references"] = ("orig",) * values.pop("orig") + ("gold",) * values.pop("with_gold")
+        values["references"] = _references(orig=values.pop("orig"), gold=values.pop("with_gold"))
     if values.get("every_role") and values.get("models") == ["local"]:
         values["models"] = [values["every_role"]]
-    given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in values.items()
-        if value is not None
-    }
-    return config(**given)
+    # None is what nobody typed: the configuration has its own defaults.
+    settings: dict[str, Any] = {}
+    for name, value in values.items():
+        if isinstance(value, list):
+            settings[name] = tuple(value)
+        elif value is not None:
+            settings[name] = value
+    return config(**settings)
+
+
+def command_line() -> str:
+    """Return the command as it was typed, as manifests and reports record it."""
+    return shlex.join(["cts"] + sys.argv[1:])
+
+
+def _references(*, orig: bool, gold: bool) -> tuple[str, ...]:
+    """Return the systems that search q, or q*, as they are."""
+    references = []
+    if orig:
+        references.append("orig")
+    if gold:
+        references.append("gold")
+    return tuple(references)
 
 
 def read_budget(
@@ -749,5 +837,7 @@ def read_budget(
     """Read the budget. Raises UsageError for an infinite amount, and for a deadline that is unreadable or past."""
     if max_usd is not None and not isfinite(max_usd):
         raise UsageError(f"--max-usd {max_usd}: not an amount of money")
-    at = None if deadline is None else read_deadline(deadline, datetime.now()).timestamp()
-    return BudgetConfig(max_usd, max_tokens, max_calls, at)
+    deadline_s = None
+    if deadline is not None:
+        deadline_s = read_deadline(deadline, datetime.now()).timestamp()
+    return BudgetConfig(max_usd, max_tokens, max_calls, deadline_s)

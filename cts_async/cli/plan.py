@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 
 from cts_async.cli import options
 from cts_async.config import RunConfig
@@ -26,16 +27,14 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     from cts_async.protocol.run_files import same_run
     from cts_async.tables.forecast import forecast_json, print_forecast
 
-    made = make_plan(config, load_catalogue(*config.config_files), os.environ, keyless=True)
-    for system, directory in made.systems.items():
-        same_run(directory, made.identity(system))
-    runs = {
-        system: read_past_usage(directory, made.roles.judges, retry_failed=config.retry_failed)
-        for system, directory in made.systems.items()
-    }
-    predicted = forecast(made, runs)
+    run = make_plan(config, load_catalogue(*config.config_files), os.environ, keyless=True)
+    usage = {}
+    for system, directory in run.systems.items():
+        same_run(directory, run.identity(system))
+        usage[system] = read_past_usage(directory, run.roles.judges, retry_failed=config.retry_failed)
+    predicted = forecast(run, usage)
     if as_json:
-        print_json(forecast_json(made, predicted, runs))
+        print_json(forecast_json(run, predicted, usage))
     else:
-        print_forecast(Console(emoji=False), made, predicted, runs)
-        print_notes((*made.dataset.notes, *made.remarks))
+        print_forecast(Console(emoji=False), run, predicted, usage)
+        print_notes(chain(run.dataset.notes, run.remarks))

@@ -16,13 +16,13 @@ from cts_async.tables.output import plain, print_json, print_line, print_notes, 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cts_async.protocol.prompts import Prompt, PromptSet
+    from cts_async.protocol.prompts import Prompt
 
 prompts: Final = typer.Typer(
     name="prompts", help="The prompts of the roles: shipped ones, and yours.", **SETTINGS
 )
 
-Given = Annotated[
+Folders = Annotated[
     list[str] | None,
     typer.Option("--prompts", metavar="[NAME=]DIR", help="Prompts of yours, as in cts run; may be repeated."),
 ]
@@ -30,7 +30,9 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder of ROLE.LANG
 
 
 @prompts.command("list", short_help="List the prompts.")
-def list_all(given: Given = None, config: options.ConfigFile = None, as_json: options.AsJson = False) -> None:
+def list_all(
+    folders: Folders = None, config: options.ConfigFile = None, as_json: options.AsJson = False
+) -> None:
     """List the prompts: name, language, variant, digest and source.
 
     Prompts of --prompts and of [prompts] in cts.toml are included where they differ from the shipped ones.
@@ -39,7 +41,7 @@ def list_all(given: Given = None, config: options.ConfigFile = None, as_json: op
     """
     from cts_async.tables.table import show_tables
 
-    show_tables([_table(_every(_opened(given, config)))], as_json=as_json)
+    show_tables([_table(_prompts_in(folders, config))], as_json=as_json)
 
 
 @prompts.command("show", short_help="Print one prompt.")
@@ -47,7 +49,7 @@ def show(
     name: Annotated[
         str, typer.Argument(metavar="NAME", help="Name as listed, e.g. clarify.en or clarify.en@short.")
     ],
-    given: Given = None,
+    folders: Folders = None,
     config: options.ConfigFile = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -57,16 +59,23 @@ def show(
     """
     from cts_async.errors import UsageError, closest
 
-    found = {prompt.name: prompt for prompt in _every(_opened(given, config))}
-    if name not in found:
-        near = closest(name, found)
-        hint = f"; did you mean {near!r}?" if near else ""
+    by_name = {prompt.name: prompt for prompt in _prompts_in(folders, config)}
+    if name not in by_name:
+        hint = ""
+        near = closest(name, by_name)
+        if near:
+            hint = f"; did you mean {near!r}?"
         raise UsageError(f"no prompt {name!r}{hint} (see cts prompts list)")
-    prompt = found[name]
+    prompt = by_name[name]
     if as_json:
-        print_json({**_row(prompt), "fields": sorted(prompt.fields), "text": prompt.text})
+        row = _json_of(prompt)
+        row["fields"] = sorted(prompt.fields)
+        row["text"] = prompt.text
+        print_json(row)
     else:
-        text = plain(prompt.text, lines=True) if sys.stdout.isatty() else prompt.text
+        text = prompt.text
+        if sys.stdout.isatty():  # a file of the user's may hold a terminal's control sequences
+            text = plain(text, lines=True)
         typer.echo(text, nl=not text.endswith("\n"))
 
 
@@ -81,27 +90,29 @@ def check(folder: Folder, as_json: options.AsJson = False) -> None:
     from cts_async.errors import EXIT_USAGE, InputError
     from cts_async.protocol.prompts import PromptSet, prompt_files, read_prompt, remarks_on
 
-    found: list[Prompt] = []
+    sound: list[Prompt] = []
     problems: list[str] = []
     for path in prompt_files(folder):
         try:
-            found.append(read_prompt(path))
+            sound.append(read_prompt(path))
         except InputError as error:
             problems.append(str(error))
-    own = {prompt.name: prompt for prompt in found}
-    notes = list(remarks_on(PromptSet(folder.resolve(), own, frozenset(own))))
-    notes += [
-        f"{prompt.path}: {{{field}}} is not alone between <tag> and </tag>: text in it can pass for instructions"
-        for prompt in found
-        for field in prompt.unfenced
-    ]
+    by_name = {prompt.name: prompt for prompt in sound}
+    notes = list(remarks_on(PromptSet(folder.resolve(), by_name, frozenset(by_name))))
+    for prompt in sound:
+        for field in prompt.unfenced:
+            notes.append(
+                f"{prompt.path}: {{{field}}} is not alone between <tag> and </tag>: text in it can pass for "
+                "instructions"
+            )
     if as_json:
-        print_json({"prompts": [_row(one) for one in found], "problems": problems, "notes": notes})
+        rows = [_json_of(prompt) for prompt in sound]
+        print_json({"prompts": rows, "problems": problems, "notes": notes})
     else:
-        if found:
+        if sound:
             from cts_async.tables.table import show_tables
 
-            show_tables([_table(found)])
+            show_tables([_table(sound)])
         print_notes(notes)
         for problem in problems:
             print_line(f"cts: {problem}", sys.stderr)
@@ -129,14 +140,13 @@ def copy(
     from cts_async.protocol.prompts import FIELDS, load_prompts
     from cts_async.safe_files import replace_file
 
-    known = {role.replace("_", "-"): role for role in FIELDS}
-    wanted = [known[name] for name in read_names("ROLE", roles or [], list(known))] or list(FIELDS)
-    shipped = load_prompts()
-    texts = {
-        f"{one.name}.txt": one.text
-        for one in shipped.prompts.values()
-        if one.role in wanted and ".small." not in one.name
-    }
+    names = [role.replace("_", "-") for role in FIELDS]
+    chosen = [name.replace("-", "_") for name in read_names("ROLE", roles or names, names)]
+    texts: dict[str, str] = {}
+    for prompt in load_prompts().prompts.values():
+        if prompt.role in chosen and ".small." not in prompt.name:
+            # As written: with {tools}, so that a copy serves whatever the tools are.
+            texts[f"{prompt.name}.txt"] = prompt.path.read_text("utf-8")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -151,33 +161,36 @@ def copy(
     print_line(f"{len(texts)} prompts copied to {folder}; check them with: {check}")
 
 
-def _opened(given: list[str] | None, config: Path | None) -> PromptSet:
+def _prompts_in(folders: list[str] | None, config: Path | None) -> list[Prompt]:
+    """Return all prompts; those of the user's variants only as far as they differ from the shipped ones."""
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.prompts import open_prompts
 
     catalogue = load_catalogue(*options.config_files(config))
-    return open_prompts(given or (), catalogue.prompts)
+    shipped = open_prompts(folders or (), catalogue.prompts)
+    prompts = list(shipped.prompts.values())
+    for variant in shipped.variants.values():
+        for name in sorted(variant.own):
+            prompts.append(variant.prompts[name])
+    return prompts
 
 
-def _every(opened: PromptSet) -> list[Prompt]:
-    """All prompts, those of variants only as far as they differ."""
-    own = [one.prompts[name] for one in opened.variants.values() for name in sorted(one.own)]
-    return [*opened.prompts.values(), *own]
-
-
-def _row(prompt: Prompt) -> dict[str, Any]:
+def _json_of(prompt: Prompt) -> dict[str, Any]:
     from cts_async.protocol.prompts import shipped_folder
 
+    source = str(prompt.path)
+    if prompt.path.parent == shipped_folder():
+        source = "shipped"
     return {
         "name": prompt.name,
         "language": prompt.language,
         "variant": prompt.variant or None,
         "sha256": prompt.sha256,
-        "source": "shipped" if prompt.path.parent == shipped_folder() else str(prompt.path),
+        "source": source,
     }
 
 
-def _table(found: Iterable[Prompt]) -> Any:
+def _table(prompts: Iterable[Prompt]) -> Any:
     from cts_async.tables.table import Column, DataTable, text_columns
 
     columns = (
@@ -186,5 +199,5 @@ def _table(found: Iterable[Prompt]) -> Any:
         Column("sha256", lambda row: row["sha256"][:12], numeric=False),
         Column("source", lambda row: row["source"], numeric=False),
     )
-    rows = [_row(prompt) for prompt in found]
+    rows = [_json_of(prompt) for prompt in prompts]
     return DataTable("prompts", "Prompts", "by the name of their file", columns, rows)

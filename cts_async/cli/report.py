@@ -12,8 +12,8 @@ from cts_async.cli import options
 from cts_async.cli.options import EVALUATION, MODELS, RESULTS, option
 
 if TYPE_CHECKING:
+    from cts_async.analysis.summary import RunSummary
     from cts_async.tables.results import ConversationReport
-    from cts_async.tables.summary import RunSummary
 
 
 def report(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+from itertools import chain
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from cts_async.cli import options
 from cts_async.config import RunConfig
-from cts_async.tables.output import print_json, unbroken
+from cts_async.tables.output import counted, print_json, unbroken
 
 if TYPE_CHECKING:
+    from cts_async.protocol.config_trust import Spec
     from cts_async.protocol.plan import Plan, SearchPlan
 
 
@@ -58,10 +60,18 @@ def run(
         RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
         for directory in plan.systems.values()
     ]
-    used = [*plan.specs.values(), *plan.search.opened]
-    notes = (*plan.dataset.notes, *plan.remarks)
+    used: list[Spec] = list(plan.specs.values())
+    used += plan.search.opened
     stopped = drive(
-        run_plan, plan, groups, used, _introduction(plan), notes, quiet=quiet, ray=ray, workers=workers
+        run_plan,
+        plan,
+        groups,
+        used,
+        _introduction(plan),
+        chain(plan.dataset.notes, plan.remarks),
+        quiet=quiet,
+        ray=ray,
+        workers=workers,
     )
     summaries, rows = summarise(plan.systems.values())
     if as_json:
@@ -71,30 +81,40 @@ def run(
             print_results(Console(emoji=False), summaries)
         else:
             print_unsearched(Console(emoji=False), summaries)
-        places = ", ".join(f"{directory}/" for directory in plan.systems.values())
-        files = f"Files: {places} (results.jsonl, judgments/, steps.jsonl, summary.json)"
-        print_closing([files, *([] if stopped else _next_steps(plan))], caveats_of(summaries))
-    conclude(stopped, failed=any(lines for summary in summaries for lines in summary.own_failures))
+        folders = ", ".join(f"{directory}/" for directory in plan.systems.values())
+        lines = [f"Files: {folders} (results.jsonl, judgments/, steps.jsonl, summary.json)"]
+        if not stopped:
+            lines += _next_steps(plan)
+        print_closing(lines, caveats_of(summaries))
+    conclude(stopped, failed=any(any(summary.own_failures) for summary in summaries))
 
 
 def _introduction(plan: Plan) -> str:
+    """Say in one line what is run: systems, data, tools and roles."""
     labels = ", ".join(system.label for system in plan.systems)
-    people = f", answers of people ({plan.config.answers})" if plan.human_answers is not None else ""
-    judges = (
-        ""
-        if plan.config.no_judge
-        else f", judges {', '.join(dict.fromkeys((*plan.roles.judges, 'lexical')))}"
-    )
-    instances = "1 instance" if plan.n_instances == 1 else f"{plan.n_instances} instances"
-    of = f"{labels} over {instances} of {plan.dataset.name}"
+    text = f"{labels} over {counted(plan.n_instances, 'instance')} of {plan.dataset.name}"
     if plan.given:
-        (kind,) = {one.kind for one in plan.given.values()}
-        of += f"; {kind} from {', '.join(str(one.source) for one in plan.given.values())}"
+        rows = list(plan.given.values())
+        sources = ", ".join(str(row.source) for row in rows)
+        text += f"; {rows[0].kind} from {sources}"  # a run is given either questions or rewrites
+    support = f"support {plan.roles.support}"
+    if plan.human_answers is not None:
+        support += f", answers of people ({plan.config.answers})"
     if not plan.searches:
-        support = f"support {plan.roles.support}{people}, " * (plan.config.stop_after != "questions")
-        return f"{of}; {support}no search: stops after {plan.config.stop_after}"
-    support = "" if plan.config.given_rewrites else f", support {plan.roles.support}{people}"
-    return f"{of}; {_tools(plan.search)}; agent {plan.roles.agent}{support}{judges}"
+        if plan.config.stop_after != "questions":
+            text += f"; {support}, no search"
+        else:
+            text += "; no search"
+        return f"{text}: stops after {plan.config.stop_after}"
+    text += f"; {_tools(plan.search)}; agent {plan.roles.agent}"
+    if not plan.config.given_rewrites:
+        text += f", {support}"
+    if not plan.config.no_judge:
+        judges = list(plan.roles.judges)
+        if "lexical" not in judges:
+            judges.append("lexical")
+        text += f", judges {', '.join(judges)}"
+    return text
 
 
 def _tools(search: SearchPlan) -> str:
@@ -112,25 +132,29 @@ def _next_steps(plan: Plan) -> list[str]:
     from cts_async.protocol.forecast import read_past_usage
     from cts_async.tables.forecast import comparison_line
 
-    last = list(plan.systems.values())[-1]
+    *_, latest = plan.systems.values()
     view = unbroken(f"cts view {quote(str(plan.config.runs_dir))}")
     lines = [f"To look at it: {view}"]
     if plan.config.data == "sample" and plan.limit and plan.embedded:
-        whole, other = unbroken("make run ARGS='--limit 28'"), unbroken("make run MODEL=gpt k=3")
-        lines.append(f"Next: the whole sample: {whole}; a real model: {other}")
+        whole_sample = unbroken("make run ARGS='--limit 28'")
+        real_model = unbroken("make run MODEL=gpt k=3")
+        lines.append(f"Next: the whole sample: {whole_sample}; a real model: {real_model}")
     elif not plan.searches:
-        given = "rewrites" if plan.config.stop_after == "rewrite" else "questions"
-        run = quote(str(last))
-        diagnose, search = unbroken(f"cts diagnose {run}"), unbroken(f"cts run --{given} {run} ...")
+        option = "--questions"
+        if plan.config.stop_after == "rewrite":
+            option = "--rewrites"
+        run = quote(str(latest))
+        diagnose, search = unbroken(f"cts diagnose {run}"), unbroken(f"cts run {option} {run} ...")
         lines.append(f"Next: {diagnose}, or the search: {search}")
     elif not plan.config.no_judge:
-        judge = unbroken(f"cts judge {quote(str(last))} --judge NAME")
+        judge = unbroken(f"cts judge {quote(str(latest))} --judge NAME")
         lines.append(f"Next: another judge on the same answers: {judge}")
-    runs = {
+    usage = {
         system: read_past_usage(directory, plan.roles.judges) for system, directory in plan.systems.items()
     }
-    if line := comparison_line(plan, runs):
-        lines.append(line)
+    comparison = comparison_line(plan, usage)
+    if comparison:
+        lines.append(comparison)
     if "clarifier" in plan.custom.get(BASELINE, {}):
         lines.append(
             "The baseline is a lower bound: templates and BM25, no model. A Clarifier below it adds nothing."

@@ -45,8 +45,8 @@ def score(
     """
     from cts_async import scorer
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, UsageError
-    from cts_async.records import caveat_of, caveats_in
-    from cts_async.runs.files import manifest_of
+    from cts_async.records import caveats_in
+    from cts_async.runs.manifest import manifest_of
 
     def remark(line: str) -> None:
         typer.echo(f"cts: {scorer.printable(line)}", err=True)
@@ -57,13 +57,19 @@ def score(
         )
     except scorer.BadInput as problem:
         raise UsageError(str(problem)) from None
-    typer.echo(scorer.as_json(rows) if as_json else scorer.table(rows))
-    if caveats := caveats_in(caveat_of(manifest_of(Path(file).parent)) for file, _ in rows):
+    if as_json:
+        typer.echo(scorer.as_json(rows))
+    else:
+        typer.echo(scorer.table(rows))
+    caveats = caveats_in(manifest_of(Path(file).parent).caveat for file, _ in rows)
+    if caveats:
         from cts_async.tables.results import CAVEATS
 
         for caveat in caveats:
             typer.echo(CAVEATS[caveat], err=True)
-    raise typer.Exit(EXIT_SOME_FAILED if any(summary.n_failed for _, summary in rows) else EXIT_OK)
+    if any(summary.n_failed for _, summary in rows):
+        raise typer.Exit(EXIT_SOME_FAILED)
+    raise typer.Exit(EXIT_OK)
 
 
 def _judged(words: Iterable[str]) -> list[str]:
@@ -75,8 +81,11 @@ def _judged(words: Iterable[str]) -> list[str]:
     from cts_async.errors import UsageError
     from cts_async.runs.files import REPORT, has_no_answers, is_gold_build
 
-    named = [file for word in words for file in scorer.judged_files(word)]
-    files = [file for file in named if Path(file).name != REPORT] or named
+    matched: list[str] = []
+    for word in words:
+        matched += scorer.judged_files(word)
+    # A pattern such as runs/* matches reports, too; a report that is named alone is refused by the scorer.
+    files = [file for file in matched if Path(file).name != REPORT] or matched
     answered = [file for file in files if not has_no_answers(Path(file).parent)]
     if files and not answered:
         raise UsageError(

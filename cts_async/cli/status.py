@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -43,17 +43,22 @@ def status(
     from cts_async.watch.live import idle_state
 
     paths = options.runs_or_default(runs, "status")
-    found = _look(paths)
+    progress = _progress_by_run(paths)
     console = Console(emoji=False)
     if as_json:
-        states = [
-            {"state": "running", "live": live} if live else {**idle_state(directory).as_json(), "live": None}
-            for directory, live in found.items()
-        ]
-        print_json([{"run": str(run), **state} for run, state in zip(found, states, strict=True)])
+        rows = []
+        for directory, live in progress.items():
+            row: dict[str, Any] = {"run": str(directory)}
+            if live:
+                row["state"] = "running"
+            else:
+                row |= idle_state(directory).as_json()
+            row["live"] = live
+            rows.append(row)
+        print_json(rows)
         return
     drawable = console.is_terminal and not console.is_dumb_terminal
-    if drawable and not once and any(found.values()):
+    if drawable and not once and any(progress.values()):
         try:
             _follow(console, paths)
         except KeyboardInterrupt:
@@ -61,7 +66,7 @@ def status(
     _print_once(console, paths)
 
 
-def _look(paths: Sequence[Path]) -> dict[Path, LiveFile | None]:
+def _progress_by_run(paths: Sequence[Path]) -> dict[Path, LiveFile | None]:
     """Return the progress of every run; None for one that is not active."""
     from cts_async.watch.live import live_of, run_directories
 
@@ -81,17 +86,17 @@ def _follow(console: Console, paths: Sequence[Path]) -> None:
     """States of runs that are not active; each is read once, until a process works on it again."""
     with Redrawn(console=console, auto_refresh=False, screen=True) as redrawn:
         while True:
-            found = _look(paths)
-            going = [live for live in found.values() if live is not None]
-            if not going:
+            progress = _progress_by_run(paths)
+            active = [live for live in progress.values() if live is not None]
+            if not active:
                 return
-            for directory, live in found.items():
+            for directory, live in progress.items():
                 if live is not None:
                     at_rest.pop(directory, None)
                 elif directory not in at_rest or at_rest[directory].state == "working":
                     at_rest[directory] = idle_state(directory)
             foot = [state.line(time.time()) for state in at_rest.values()]
-            redrawn.update(LiveScreen(by_process(going), foot), refresh=True)
+            redrawn.update(LiveScreen(by_process(active), foot), refresh=True)
             time.sleep(REFRESH_S)
 
 
@@ -101,13 +106,17 @@ def _print_once(console: Console, paths: Sequence[Path]) -> None:
     from cts_async.watch.live import by_process, how_to_resume, idle_state
     from cts_async.watch.screen import LiveScreen
 
-    found = _look(paths)
-    going = by_process([live for live in found.values() if live is not None])
-    width = console.width if console.is_terminal else PLAIN_COLUMNS
-    for line in LiveScreen(going).lines(width, 10_000, ascii_only=console.options.ascii_only):
+    progress = _progress_by_run(paths)
+    active = by_process([live for live in progress.values() if live is not None])
+    width = PLAIN_COLUMNS
+    if console.is_terminal:
+        width = console.width
+    for line in LiveScreen(active).lines(width, 10_000, ascii_only=console.options.ascii_only):
         console.print(line, soft_wrap=True)
-    at_rest = [idle_state(directory) for directory in found if found[directory] is None]
-    if not going and all(state.state == "damaged" for state in at_rest):
+    at_rest = [idle_state(directory) for directory, live in progress.items() if live is None]
+    if not active and all(state.state == "damaged" for state in at_rest):
         raise UsageError(at_rest[0].reason)
-    for text in [*(state.line(time.time()) for state in at_rest), *how_to_resume(at_rest)]:
+    for state in at_rest:
+        print_plainly(console, state.line(time.time()))
+    for text in how_to_resume(at_rest):
         print_plainly(console, text)

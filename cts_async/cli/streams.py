@@ -21,8 +21,8 @@ def drop_unusable_sizes(environ: MutableMapping[str, str]) -> None:
         size = environ.get(name)
         if size is None:
             continue
-        known = size.isascii() and size.isdecimal() and len(size) < 10
-        if not known or not _NARROWEST <= int(size) <= _WIDEST:
+        is_number = size.isascii() and size.isdecimal() and len(size) < 10
+        if not is_number or not _NARROWEST <= int(size) <= _WIDEST:
             del environ[name]
 
 
@@ -55,7 +55,9 @@ class _Unfailing(io.FileIO):
             written = super().write(data)
         except OSError:
             written = None
-        return len(data) if written is None else written  # None: a non-blocking file that is not ready
+        if written is None:  # failed, or a non-blocking file that is not ready
+            return len(data)
+        return written
 
 
 def prepare_stdout() -> None:

@@ -55,7 +55,9 @@ def view(
     from cts_async.errors import UsageError
     from cts_async.viewer.app import listening, serve, viewed
 
-    library = viewed([folder, *(more or ())])
+    folders = [folder]
+    folders += more or ()
+    library = viewed(folders)
     if export is None:
         sock = listening(port)
         run_async(serve, library, sock, lambda address: _announce(library.root, address, browser=open_))
@@ -69,13 +71,14 @@ def _export(library: Library, target: Path, *, browser: bool) -> None:
     from cts_async.tables.output import counted, print_line, unbroken
     from cts_async.viewer.static_export import export_pages
 
-    made = export_pages(library, target)
-    pages = f"{counted(made.n_runs, 'run')}, {counted(made.n_instances, 'instance')}"
-    print_line(f"exported {pages}, {made.n_bytes / 1e6:,.1f} MB: {unbroken(str(target / made.page.name))}")
+    exported = export_pages(library, target)
+    n_pages = f"{counted(exported.n_runs, 'run')}, {counted(exported.n_instances, 'instance')}"
+    page = unbroken(str(target / exported.page.name))
+    print_line(f"exported {n_pages}, {exported.n_bytes / 1e6:,.1f} MB: {page}")
     if browser:
         import webbrowser
 
-        webbrowser.open(made.page.as_uri())
+        webbrowser.open(exported.page.as_uri())
 
 
 def _announce(folder: Path, address: str, *, browser: bool) -> None:

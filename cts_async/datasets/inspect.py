@@ -6,7 +6,7 @@ import csv
 import io
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from itertools import islice
@@ -29,10 +29,11 @@ from cts_async.datasets.kinds import (
     Annotations,
     Contents,
     Dataset,
+    FileReader,
     Inspected,
     Item,
+    all_kinds,
     find_kind,
-    imported_on_call,
     open_dataset,
 )
 from cts_async.errors import InputError, UsageError
@@ -209,14 +210,22 @@ def _run_contents(path: str, fields: Mapping[str, str]) -> Contents:
     return Contents({"topics": len(depths), "documents": {"total": sum(depths), **spread(depths)}})
 
 
-FILE_READERS: Final[Mapping[str, Callable[[str, Mapping[str, str]], Contents]]] = {
+_FILE_READERS: Final[Mapping[str, FileReader]] = {
     "gold": _gold_contents,
     "candidates": _candidates_contents,
     "qrels": _qrels_contents,
     "run": _run_contents,
-    "evaluations": imported_on_call("cts_async.neighbours.qulac.conversations", "evaluations_contents"),
 }
-"""Reads a file to its end, by the word after `--as`. Raises InputError."""
+
+
+def file_reader(word: str) -> FileReader:
+    """The reader of a file by the word after `--as`: of any dataset, or one of a kind's own. LookupError for none."""
+    if word in _FILE_READERS:
+        return _FILE_READERS[word]
+    for kind in all_kinds().values():
+        if word in kind.file_readers:
+            return kind.file_readers[word]
+    raise LookupError(f"no file is read as {word!r}")
 
 
 # --- Conversion

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any, Protocol, TypeVar
@@ -99,7 +99,7 @@ class _Stream:
 class Context:
     """What a job sees of the engine: durable steps, concurrency, and a random generator of its own."""
 
-    __slots__ = ("_rng", "_runner", "branch", "executed", "job", "seq")
+    __slots__ = ("_rng", "_runner", "branch", "executed", "further", "job", "seq")
 
     def __init__(self, runner: Runner, job: Job, seq: int) -> None:
         self._runner, self.job, self.seq = runner, job, seq
@@ -108,6 +108,8 @@ class Context:
         self._rng: random.Random | None = None
         self.executed: list[str] = []
         """Keys of the steps that were executed here and not found in the journal."""
+        self.further: dict[str, Mapping[str, Any]] = {}
+        """By step, what its response has for people alone; steps that have something note it here."""
 
     @property
     def rng(self) -> random.Random:
@@ -152,6 +154,7 @@ class Context:
         """
         part = Context(self._runner, self.job, self.seq)
         part._rng, part.executed, part.branch = self._rng, self.executed, branch
+        part.further = self.further
         return part
 
     async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
@@ -438,10 +441,10 @@ class Runner:
         attempts.reserved = None
         if budget:
             self._check_deadline(budget, step)
-            if step.most is not None:
-                most = step.cost(step.most(attempts.unusable))
-                await budget.reserve(ctx.seq, most)
-                attempts.reserved = most
+            if step.most_usage is not None:
+                most_cost = step.cost(step.most_usage(attempts.unusable))
+                await budget.reserve(ctx.seq, most_cost)
+                attempts.reserved = most_cost
         if lane is None:
             return None
         try:

@@ -81,12 +81,14 @@ class Step(Generic[T]):
     """Estimated charge of an attempt against the lane's tokens per minute."""
     reserved: float = 0.0
     """Estimated tokens of the prompt and the longest reply allowed, which some servers charge instead; 0: no limit."""
-    most: Callable[[UnusableOutput | None], Usage] | None = None
+    most_usage: Callable[[UnusableOutput | None], Usage] | None = None
     """Upper estimate of the next attempt's usage, called only where there is a budget; None: no budget counts it."""
     policy: RetryPolicy | None = None
     """Its own retry policy; None: the runner's."""
     prices: Prices | None = None
     """None where they are unknown: then its dollars count as 0."""
+    notes: Any = None
+    """What a reader of the journal should know beside the request, as JSON; it determines nothing."""
 
     def cost(self, usage: Usage) -> Cost:
         """The cost of one attempt that is charged `usage`."""
@@ -257,6 +259,8 @@ class Attempts:
             record["model"] = step.model
         if step.request is not None:
             record["request"] = step.request
+        if step.notes is not None:
+            record["notes"] = step.notes
         record.update(outcome)
         if "latency_s" in outcome:
             record["latency_s"] = round(outcome["latency_s"], 4)

@@ -19,7 +19,7 @@ from cts_async.llm.redact import SECRETS
 if TYPE_CHECKING:
     from cts_async.llm.apis import Api
 
-__all__ = ["BrokenStream", "UnreadableBody", "event_values", "joined_texts", "read_body", "read_json"]
+__all__ = ["BrokenStream", "UnreadableBody", "event_values", "joined_texts", "loads_leniently", "parse_body"]
 
 _MAX_INT: Final = 2**64
 """orjson reads larger integers as floats, and cannot write them."""
@@ -39,8 +39,8 @@ class UnreadableBody(ValueError):
     """A complete body in a form that is not read: several JSON values, or events that are none of the wire format's."""
 
 
-def read_body(api: Api, data: bytes) -> tuple[Any, bool]:
-    """Read a response body: its JSON value, and True if it was strict JSON.
+def parse_body(api: Api, data: bytes) -> tuple[Any, bool]:
+    """Parse a response body: its JSON value, and True if it was strict JSON.
 
     Events are put together into the value that the server would have sent without streaming. Raises ValueError
     (NestedTooDeeply, BrokenStream, UnreadableBody) for anything else.
@@ -61,8 +61,8 @@ def read_body(api: Api, data: bytes) -> tuple[Any, bool]:
     return SECRETS.value(from_events(values, done)), False
 
 
-def read_json(data: bytes) -> Any:
-    """Read JSON, leniently if it is not strict. Raises ValueError."""
+def loads_leniently(data: bytes) -> Any:
+    """Parse JSON that may not be strict. Raises ValueError."""
     try:
         return loads(data)
     except NestedTooDeeply:

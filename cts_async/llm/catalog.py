@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 
+from cts_async import plugins
 from cts_async.config import (
     VARIABLE_PATTERN,
     VARIANT,
@@ -54,8 +55,6 @@ JUDGE_NUGGETS: Final = 20
 the AutoNuggetizer (Pradeep et al. 2024, "Initial nugget evaluation results") ten: golds of usual size stay whole."""
 ROLES: Final = ("support", "judge", "agent", "extractor", "model", "visit")
 SHIPPED: Final = Path(__file__).with_name("models.toml")
-APIS: Final = tuple(sorted(path.stem for path in Path(__file__).with_name("apis").glob("[!_]*.py")))
-"""The wire formats: the modules of `llm/apis`."""
 
 _LIMITS: Final = frozenset({"requests_per_min", "tokens_per_min"})
 
@@ -151,8 +150,13 @@ class ModelSpec:
 
     def sent(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The request parameters as they are sent: its own, overridden by `params`, without those that it refuses."""
-        own = {**self.params, **params} if params else self.params
-        return {name: own[name] for name in own if name not in self.drops} if self.drops else own
+        # On the way of every call: nothing is copied where nothing changes.
+        own_params = self.params
+        if params:
+            own_params = {**self.params, **params}
+        if self.drops:
+            return {name: value for name, value in own_params.items() if name not in self.drops}
+        return own_params
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,8 +178,8 @@ class Catalogue:
         The environment's overrides are applied; a model id in `name` wins over them. A model other than the
         catalogue's has no known price. Raises UsageError if the name is unknown or there is no address.
         """
-        spec, model = self._find(name)
-        model = model or environment_override(spec.model_env, environ) or spec.model
+        spec, model_id = self._find(name)
+        model = model_id or environment_override(spec.model_env, environ) or spec.model
         if model != spec.model:
             spec = replace(spec, model=model, input_usd_per_mtok=None, output_usd_per_mtok=None)
         override = environment_override(spec.base_url_env, environ)
@@ -184,10 +188,16 @@ class Catalogue:
             raise UsageError(
                 f"model {name!r} has no address: set {spec.base_url_env}, or base_url in cts.toml"
             )
-        if problem := address_problem(url, optional=spec.embedded):
-            raise UsageError(f"{spec.base_url_env if override else 'base_url'} {problem}")
+        problem = address_problem(url, optional=spec.embedded)
+        if problem and override:
+            raise UsageError(f"{spec.base_url_env} {problem}")
+        if problem:
+            raise UsageError(f"base_url {problem}")
         url, alias = url.rstrip("/"), spec.name
-        account = url or alias if spec.account in (spec.base_url, alias) else spec.account
+        account = spec.account
+        if account in (spec.base_url, alias):
+            # The default, not a name that the entry gives: another address is another account.
+            account = url or alias
         return replace(spec, name=name, base_url=url, account=account)
 
     def missing_variables(
@@ -195,8 +205,9 @@ class Catalogue:
     ) -> tuple[str, ...]:
         """The environment variables that are missing before the model called `name` can be used: address and key."""
         spec, _ = self._find(name)
-        has_address = spec.base_url or spec.embedded or keys_only
-        needed = (None if has_address else spec.base_url_env, spec.key_env)
+        needed = [spec.key_env]
+        if not (spec.base_url or spec.embedded or keys_only):
+            needed.insert(0, spec.base_url_env)
         return tuple(
             variable for variable in needed if variable and not environment_override(variable, environ)
         )
@@ -207,29 +218,34 @@ class Catalogue:
         alias, colon, model = name.partition(":")
         base, at, variant = alias.partition("@")
         if at and alias not in self.models and base in self.models:
-            known = suggestion(variant, self.prompts) if self.prompts else ""
+            hint = ""
+            if self.prompts:
+                hint = suggestion(variant, self.prompts)
             raise UsageError(
                 f"{player!r}: no prompts are called {variant!r} (--prompts {variant or 'NAME'}=DIR, or [prompts] in "
-                f"cts.toml){known}"
+                f"cts.toml){hint}"
             )
         if alias not in self.models:
-            by_id = [known for known, spec in self.models.items() if spec.model.lower() == name.lower()]
-            meant = (
-                f"; did you mean {by_id[0]!r}, whose id that is?" if by_id else suggestion(alias, self.models)
-            )
-            raise UsageError(f"unknown model {name!r}{meant}. {self._how_to_add()}")
+            hint = self._alias_of(name)
+            if not hint:
+                hint = suggestion(alias, self.models)
+            raise UsageError(f"unknown model {name!r}{hint}. {self._how_to_add()}")
         if colon and not model.strip():
             raise UsageError(f"model {name!r} names no model id after the colon")
         if not is_one_line(name):
             raise UsageError(f"model {name!r} has control characters or line breaks in its name")
         return self.models[alias], model.strip()
 
+    def _alias_of(self, model_id: str) -> str:
+        for alias, spec in self.models.items():
+            if spec.model.lower() == model_id.lower():
+                return f"; did you mean {alias!r}, whose id that is?"
+        return ""
+
     def _how_to_add(self) -> str:
-        place = (
-            self.files[-1]
-            if self.files
-            else f"./cts.toml (none was read in {Path.cwd()}; cts init writes one)"
-        )
+        place = f"./cts.toml (none was read in {Path.cwd()}; cts init writes one)"
+        if self.files:
+            place = str(self.files[-1])
         return f"To add your own, put [models.mine] with base_url and model into {place}"
 
 
@@ -248,48 +264,60 @@ def load_catalogue(*user_files: Path | None) -> Catalogue:
 
 def _read_over(below: Catalogue, rows: dict[str, dict[str, Any]], file: Path) -> Catalogue:
     """Return the catalogue with the tables of a file over it, which become part of `rows`."""
-    user, specs = read_tables(file), {**below.models}
-    for name, row in user["models"].items():
+    tables, specs = read_tables(file), dict(below.models)
+    for name, row in tables["models"].items():
         rows[name] = merge_table(rows.get(name), f"models.{name}", row, file)
-        fixed = not _LIMITS.isdisjoint(row) or (name in specs and specs[name].limits_fixed)
-        specs[name] = _spec(name, rows[name], file, fixed=fixed)
-    prompts = {**below.prompts, **_prompt_folders(user["prompts"], file)}
-    sources = {**below.sources, **dict.fromkeys(user["models"], file)}
-    found = Catalogue(specs, below.roles, prompts, (*below.files, file), sources)
-    return replace(found, roles={**below.roles, **_roles(user["roles"], found, file)})
+        limits_fixed = not _LIMITS.isdisjoint(row)
+        if name in specs and specs[name].limits_fixed:
+            limits_fixed = True
+        specs[name] = _spec(name, rows[name], file, limits_fixed=limits_fixed)
+    prompts = {**below.prompts, **_prompt_folders(tables["prompts"], file)}
+    sources = {**below.sources, **dict.fromkeys(tables["models"], file)}
+    catalogue = Catalogue(specs, below.roles, prompts, (*below.files, file), sources)
+    # Checked last: a role may be played by a model of the same file.
+    roles = {**below.roles, **_roles(tables["roles"], catalogue, file)}
+    return replace(catalogue, roles=roles)
 
 
 # --- TOML ---------------------------------------------------------------------------------------------
 
 _FORM: Final = TypeAdapter(ModelSpec)
 _FIELDS: Final = tuple(
-    known.name for known in fields(ModelSpec) if known.name not in ("name", "limits_fixed", "demo")
+    spec_field.name
+    for spec_field in fields(ModelSpec)
+    if spec_field.name not in ("name", "limits_fixed", "demo")
 )
 """The fields of a `[models.NAME]` table."""
 
 
-def _spec(name: str, row: dict[str, Any], path: Path, *, fixed: bool = False) -> ModelSpec:
+def _spec(name: str, row: dict[str, Any], path: Path, *, limits_fixed: bool = False) -> ModelSpec:
     """Validate one merged table. Raises InputError that names `path`."""
     table = f"models.{name}"
     check_table(table, row, path)
     for key in row:
         if key not in _FIELDS:
             raise field_error(path, table, key, f"unknown field{suggestion(key, _FIELDS)}")
-    usual = {"api": "openai", "base_url": "", "key_env": None, "max_concurrency": MAX_CONCURRENCY}
-    usual["account"] = row.get("key_env") or row.get("base_url") or name
+    values = {"api": "openai", "base_url": "", "key_env": None, "max_concurrency": MAX_CONCURRENCY}
+    # Providers limit an account, which is known by its key.
+    values["account"] = row.get("key_env") or row.get("base_url") or name
+    values.update(row)
+    values["name"], values["limits_fixed"] = name, limits_fixed
     try:  # as JSON, of which even a strict form makes a dataclass
-        spec = _FORM.validate_json(orjson.dumps({**usual, **row, "name": name, "limits_fixed": fixed}))
+        spec = _FORM.validate_json(orjson.dumps(values))
     except ValidationError as error:
         raise row_error(path, table, error.errors(include_input=False)[0], _FIELDS) from None
-    if spec.api not in APIS:
-        known = ", ".join(APIS)
+    if not plugins.is_known(plugins.APIS, spec.api):
+        known = ", ".join(plugins.all_names(plugins.APIS))
         raise field_error(path, table, "api", f"unknown wire format {spec.api[:40]!r}; known: {known}")
-    if problem := address_problem(spec.base_url, optional=spec.embedded or bool(spec.base_url_env)):
+    has_address_later = spec.embedded or spec.base_url_env is not None
+    problem = address_problem(spec.base_url, optional=has_address_later)
+    if problem:
         raise field_error(path, table, "base_url", problem)
-    for kind in ("params", "text_params"):
-        if fault := params_problem(getattr(spec, kind)):
-            name, wrong = fault
-            raise field_error(path, table, f"{kind}.{name}", wrong)
+    for field_name in ("params", "text_params"):
+        fault = params_problem(getattr(spec, field_name))
+        if fault:
+            parameter, problem = fault
+            raise field_error(path, table, f"{field_name}.{parameter}", problem)
     return spec
 
 
@@ -317,15 +345,16 @@ def _prompt_folders(table: Mapping[str, Any], path: Path) -> dict[str, Path]:
     A cts.toml may be somebody else's: it must not lead to texts elsewhere on this machine. That rule is why it needs no
     consent: prompts send no key anywhere, and are used only where the user types their name (`[roles]` cannot).
     """
-    found, home = {}, path.resolve().parent
+    folders: dict[str, Path] = {}
+    home = path.resolve().parent
     for name, folder in table.items():
         place: dict[str, Any] = {"line": line_of(path, "prompts", name), "field": f"prompts.{name}"}
         if not VARIANT.fullmatch(name):
             raise InputError(path, "a name has letters, digits, _ and - only", **place)
         if not isinstance(folder, str) or not folder.strip():
             raise InputError(path, "must be a folder, in quotes", **place)
-        found[name] = path.parent / folder
-        if not found[name].resolve().is_relative_to(home):
+        folders[name] = path.parent / folder
+        if not folders[name].resolve().is_relative_to(home):
             problem = "lies outside the folder of this file; name it with --prompts NAME=DIR instead"
             raise InputError(path, problem, **place)
-    return found
+    return folders

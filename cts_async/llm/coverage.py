@@ -12,13 +12,15 @@ from typing import Any, Final, cast
 
 import orjson
 
-from cts_async.errors import UnusableOutput
+from cts_async.errors import UnusableOutput, cut_end
 from cts_async.llm.json_text import FoundJson, find_json, loads_or_none, split_thoughts, strip_thoughts
 from cts_async.llm.parsing import PHRASES, literal, object_schema
 from cts_async.records import COVERAGES, Coverage
 
 MAX_NAMED: Final = 5
 """The most ids that are named in one problem."""
+MAX_ID_CHARS: Final = 40
+"""Characters of an id that are shown: a reply may name any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +60,23 @@ class CoverageList:
         value = loads_or_none(text)
         # As counted, no key occurs twice: a parser silently takes the last.
         unique = text.count('"coverage"') == len(ids) and text.count('"results"') == 1 and "\\" not in text
-        if unique and (exact := _exact_pairs(value, ids)) is not None:
-            return exact
-        found = _only_json(value if isinstance(value, str) else text)
+        if unique:
+            exact = _exact_pairs(value, ids)
+            if exact is not None:
+                return exact
+        if isinstance(value, str):  # JSON that was written as JSON once more
+            verdict = _only_json(value)
+        else:
+            verdict = _only_json(text)
         labels: dict[str, Coverage | None] = {}
         repeated: list[str] = []
-        for key, label in _rows(found, text):
+        for key, label in _id_label_pairs(verdict, text):
             if key in labels:
                 repeated.append(key)
-            labels[key] = _LABELS.get(label) or _label(label) if isinstance(label, str) else None
+            labels[key] = _label(label)
         if repeated or labels.keys() != frozenset(ids) or None in labels.values():
             raise UnusableOutput(_coverage_problem(ids, labels, repeated), text=text)
-        if _labels_in(found, ids) > len(ids):
+        if _count_labels(verdict, ids) > len(ids):
             raise UnusableOutput(f"{_ONLY_ONCE}, got more labels than ids", text=text)
         pairs = tuple([(key, labels[key]) for key in ids])
         return cast(tuple[tuple[str, Coverage], ...], pairs)
@@ -77,11 +84,14 @@ class CoverageList:
 
 def _exact_pairs(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage], ...] | None:
     """The pairs of a reply in exactly the expected form and order; None for any other."""
+    # On the way of every call: nearly all replies end here. A tuple is made of a list, which is quicker.
     try:
         pairs = [(item["id"], _LABELS[item["coverage"]]) for item in value["results"]]
     except (TypeError, KeyError):
         return None
-    return tuple(pairs) if len(value) == 1 and tuple([key for key, _ in pairs]) == ids else None
+    if len(value) == 1 and tuple([key for key, _ in pairs]) == ids:
+        return tuple(pairs)
+    return None
 
 
 _ONLY_ONCE: Final = "expected the results once, as JSON and nothing else"
@@ -97,64 +107,70 @@ def _only_json(text: str) -> FoundJson:
     Thoughts count as such at the very beginning only: further on, their tags may be quoted.
     """
     reply = split_thoughts(text)[1].strip("\ufeff \t\r\n")
-    found = find_json(reply)
-    alone = found.source == reply or (
-        strip_thoughts(reply) == reply
-        and found.label.lower() in _FORMATS
-        and _ANNOUNCEMENT.fullmatch(found.before)
-        and _END.fullmatch(found.after)
-    )
-    if not alone:
+    verdict = find_json(reply)
+    if verdict.source != reply and not (strip_thoughts(reply) == reply and _is_announced(verdict)):
         raise UnusableOutput(f"{_ONLY_ONCE}, got other text beside it", text=text)
-    return found
+    return verdict
 
 
-def _labels_in(found: FoundJson, ids: tuple[str, ...]) -> int:
-    """The number of labels in the JSON, as values; in broken JSON one too many if it has other words.
+def _is_announced(verdict: FoundJson) -> bool:
+    """True if the text around the JSON can mean no more than that it is the verdict."""
+    if verdict.label.lower() not in _FORMATS:
+        return False
+    return bool(_ANNOUNCEMENT.fullmatch(verdict.before) and _END.fullmatch(verdict.after))
 
-    The repair may have dropped something that those words show.
-    """
-    if found.repaired:
-        words = [_WORD.findall(_folded(text)) for text in (found.source, " ".join(ids))]
-        own = set(words[0]) - {"results", "id", "coverage", *COVERAGES, *words[1]}
-        return len(ids) + 1 if own else sum(word in _LABELS for word in words[0])
+
+def _count_labels(verdict: FoundJson, ids: tuple[str, ...]) -> int:
+    """The number of labels in the JSON, as values; in broken JSON one too many if it has other words."""
+    if verdict.repaired:
+        words = _WORD.findall(_folded(verdict.source))
+        expected = {"results", "id", "coverage", *COVERAGES, *_WORD.findall(_folded(" ".join(ids)))}
+        if not expected.issuperset(words):
+            # The repair may have dropped something that the other words show.
+            return len(ids) + 1
+        return sum(word in _LABELS for word in words)
     # As pairs, so that a key that occurs twice is counted twice.
-    waiting: list[Any] = [_as_pairs(found.source)]
-    n = 0
+    waiting: list[Any] = [_as_pairs(verdict.source)]
+    n_labels = 0
     while waiting:
         value = waiting.pop()
         if isinstance(value, str):
-            n += _label(value) is not None
+            n_labels += _label(value) is not None
         elif isinstance(value, tuple):
             key, inner = value
-            waiting += [inner] if key != "id" else []
+            # An id is no label, also where it is spelled like one.
+            if key != "id":
+                waiting.append(inner)
         elif isinstance(value, list):
             waiting += value
-    return n
+    return n_labels
 
 
 _LABELS: Final[dict[str, Coverage]] = {label: label for label in COVERAGES}
 
 
-def _label(text: str) -> Coverage | None:
-    return _LABELS.get(_folded(text).strip())
+def _label(value: object) -> Coverage | None:
+    """The label that a value is, in any case and width; None for anything else."""
+    if not isinstance(value, str):
+        return None
+    return _LABELS.get(value) or _LABELS.get(_folded(value).strip())
 
 
 def _folded(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold()
 
 
-def _rows(found: FoundJson, text: str) -> Iterable[tuple[str, object]]:
-    """The (id, label) pairs of any of the accepted forms, in the order given."""
-    value: Any = found.value
+def _id_label_pairs(verdict: FoundJson, text: str) -> Iterable[tuple[str, object]]:
+    """The (id, label) pairs of any of the accepted forms, in the reply's order."""
+    value: Any = verdict.value
     if isinstance(value, dict) and "results" in value:
         if len(value) > 1:  # the results may be a quotation, and the verdict may follow
             raise UnusableOutput(f"{_ONLY_ONCE}, got other keys beside results", text=text)
         value = value["results"]
     if isinstance(value, dict):
-        if value.keys() >= {"id", "coverage"}:
+        if value.keys() >= {"id", "coverage"}:  # one nugget, whose object stands for the list
             return [(_id(value["id"]), value["coverage"])]
-        return _mapping_rows(found)
+        return _mapping_pairs(verdict)
     try:
         return [(_id(item["id"]), item.get("coverage")) for item in value]
     except (TypeError, KeyError, AttributeError):
@@ -162,13 +178,16 @@ def _rows(found: FoundJson, text: str) -> Iterable[tuple[str, object]]:
         raise UnusableOutput(f"{problem}, got an item without an id", text=text) from None
 
 
-def _mapping_rows(found: FoundJson) -> list[tuple[str, object]]:
+def _mapping_pairs(verdict: FoundJson) -> list[tuple[str, object]]:
     """A mapping's pairs, also those of a key that occurs twice unless the JSON had to be repaired."""
-    value: Any = found.value
-    pairs = list(value.items()) if found.repaired else _as_pairs(found.source)
+    if verdict.repaired:
+        pairs = list(cast(dict[str, Any], verdict.value).items())
+    else:
+        pairs = _as_pairs(verdict.source)
     if len(pairs) == 1 and pairs[0][0] == "results":
-        results = pairs[0][1]
-        pairs = list(results.items()) if isinstance(results, dict) else results
+        pairs = pairs[0][1]
+        if isinstance(pairs, dict):
+            pairs = list(pairs.items())
     return [(_id(key), label) for key, label in pairs]
 
 
@@ -181,28 +200,31 @@ def _as_pairs(source: str) -> Any:
 def _id(value: object) -> str:
     if isinstance(value, str):
         return value.strip()
-    return str(value) if isinstance(value, int) else orjson.dumps(value).decode()
+    # Not by orjson, which refuses integers beyond 64 bits.
+    if isinstance(value, int):
+        return str(value)
+    return orjson.dumps(value).decode()
 
 
 def _coverage_problem(ids: tuple[str, ...], labels: dict[str, Coverage | None], repeated: list[str]) -> str:
     """All problems with the labels, in one sentence."""
-    known = frozenset(ids)
-    problems = [
-        _named("missing ids", [key for key in ids if key not in labels]),
-        _named("unknown ids", [key for key in labels if key not in known]),
-        _named("ids given more than once", list(dict.fromkeys(repeated))),
-        _named(
-            "coverage is not full, partial or none for", [k for k in ids if k in labels and not labels[k]]
-        ),
-    ]
-    return "expected every id exactly once; " + "; ".join(problem for problem in problems if problem)
+    unlabelled = [key for key in ids if key in labels and not labels[key]]
+    problems = {
+        "missing ids": [key for key in ids if key not in labels],
+        "unknown ids": [key for key in labels if key not in ids],
+        "ids given more than once": list(dict.fromkeys(repeated)),
+        "coverage is not full, partial or none for": unlabelled,
+    }
+    texts = [f"{problem}: {_list_ids(keys)}" for problem, keys in problems.items() if keys]
+    return "expected every id exactly once; " + "; ".join(texts)
 
 
-def _named(what: str, ids: list[str]) -> str:
-    """`what: a, b and 3 more`; "" for no ids."""
-    shown = ", ".join(key if len(key) <= 40 else key[:39] + "…" for key in ids[:MAX_NAMED])
-    more = f" and {len(ids) - MAX_NAMED} more" if len(ids) > MAX_NAMED else ""
-    return f"{what}: {shown}{more}" if ids else ""
+def _list_ids(ids: list[str]) -> str:
+    """`a, b and 3 more`."""
+    shown = ", ".join(cut_end(key, MAX_ID_CHARS) for key in ids[:MAX_NAMED])
+    if len(ids) > MAX_NAMED:
+        return f"{shown} and {len(ids) - MAX_NAMED} more"
+    return shown
 
 
 @lru_cache(maxsize=256)
@@ -210,8 +232,12 @@ def _constraints(ids: tuple[str, ...]) -> tuple[dict[str, Any], str]:
     """The JSON schema and the grammar of the labels for `ids`."""
     item = object_schema({"id": {"enum": list(ids)}, "coverage": {"enum": list(COVERAGES)}})
     results = {"type": "array", "items": item, "minItems": len(ids), "maxItems": len(ids)}
-    heads = ['{"id":' + orjson.dumps(key).decode() + ',"coverage":"' for key in ids]
-    opening = ['{"results":[' + heads[0], *('"},' + head for head in heads[1:])]
-    rule = " label ".join(literal(part) for part in [*opening, '"}]}'])
+    between_labels: list[str] = []
+    before = '{"results":['
+    for key in ids:
+        between_labels.append(before + '{"id":' + orjson.dumps(key).decode() + ',"coverage":"')
+        before = '"},'
+    between_labels.append('"}]}')
+    rule = " label ".join(map(literal, between_labels))
     labels = " | ".join(f'"{label}"' for label in COVERAGES)
     return object_schema({"results": results}), f"root ::= {rule}\nlabel ::= {labels}\n"

@@ -105,24 +105,22 @@ class HttpEndpoint:
         self._loop = asyncio.get_running_loop()
         self._timeouts: dict[float, aiohttp.ClientTimeout] = {}
         self._outbox: list[tuple[_Protocol, bytes]] = []
-        to = URL(url)
-        self.proxy = proxy_for(to, self._connector.environ)
-        login = self.proxy.headers if self.proxy else {}
+        address = URL(url)
+        self.proxy = proxy_for(address, self._connector.environ)
+        proxy_url: URL | None = None
+        login: Mapping[str, str] = {}
+        if self.proxy:
+            proxy_url, login = self.proxy.url, self.proxy.headers
         # The connector reads from it only where to connect to, so one object serves all requests.
         self._target = _Target(
-            method,
-            to,
-            loop=self._loop,
-            session=session,
-            proxy=self.proxy.url if self.proxy else None,
-            proxy_headers=login,
+            method, address, loop=self._loop, session=session, proxy=proxy_url, proxy_headers=login
         )
-        target = to.raw_path_qs
-        if self.proxy and to.scheme == "http":  # no tunnel: the proxy reads the request and forwards it
-            target = f"http://{_host(to)}{target}"
-        else:
-            login = {}
-        self._head = f"{method} {target} HTTP/1.1\r\nHost: {_host(to)}\r\n".encode() + encode_headers(login)
+        target = address.raw_path_qs
+        headers = b""
+        if self.proxy and address.scheme == "http":  # no tunnel: the proxy reads the request and forwards it
+            target = f"http://{_host(address)}{target}"
+            headers = encode_headers(login)
+        self._head = f"{method} {target} HTTP/1.1\r\nHost: {_host(address)}\r\n".encode() + headers
 
     async def send(
         self,
@@ -131,14 +129,14 @@ class HttpEndpoint:
         total_s: float,
         idle_s: float | None = None,
         *,
-        max_bytes: int | None = None,
+        max_bytes: int = MAX_BYTES,
         keep_headers: bool = False,
     ) -> HttpResponse:
         """Send one request and return its complete response, within `total_s` and with no pause longer than `idle_s`.
 
-        `headers` are the result of `encode_headers`. The response body has at most `max_bytes` (default MAX_BYTES),
-        decompressed. `keep_headers` returns all headers also of a 200. Raises TimeoutError
-        (aiohttp.ConnectionTimeoutError where nothing was sent yet) and aiohttp.ClientError.
+        `headers` are the result of `encode_headers`. The response body has at most `max_bytes`, decompressed.
+        `keep_headers` returns all headers also of a 200. Raises TimeoutError (aiohttp.ConnectionTimeoutError where
+        nothing was sent yet) and aiohttp.ClientError.
         """
         if body is None:
             request = b"%b%b\r\n" % (self._head, headers)
@@ -162,7 +160,7 @@ class HttpEndpoint:
                     self._write(protocol, request)
                     protocol.start_timeout()
                 if response is None:
-                    response = await self._read(protocol, MAX_BYTES if max_bytes is None else max_bytes)
+                    response = await self._read(protocol, max_bytes)
                 return response
             except HttpProcessingError as error:
                 # The parser quotes what it cannot read, which may be the request's own head with the key.
@@ -183,7 +181,7 @@ class HttpEndpoint:
     async def _read(self, protocol: _Protocol, max_bytes: int) -> HttpResponse:
         """The response as aiohttp's parser reads it."""
         message, payload = await protocol.read()
-        while 100 <= message.code < 200:
+        while 100 <= message.code < 200:  # interim ones, such as 103 Early Hints
             message, payload = await protocol.read()
         data = await _read_body(message, payload, max_bytes)
         if protocol.deadline_passed:
@@ -213,6 +211,7 @@ class HttpEndpoint:
             except (aiohttp.ClientConnectorError, aiohttp.ClientHttpProxyError):
                 raise
             except aiohttp.ClientError:
+                # What is left without a proxy is the server's; with one, it failed while the tunnel was asked for.
                 if self.proxy is None:
                     raise
                 reason = OSError(None, "its response to CONNECT is not an HTTP proxy's")
@@ -234,50 +233,60 @@ class HttpEndpoint:
     def failure(
         self,
         error: aiohttp.ClientError | TimeoutError,
-        where: str,
+        name: str,
         total_s: float,
         idle_s: float | None = None,
     ) -> CTSError:
-        """The error that a failed `send` or `reach` with these timeouts stands for; `where` begins its message.
+        """The error that a failed `send` or `reach` with these timeouts stands for; `name` begins its message.
 
         Nothing of the response is repeated: its head may repeat that of the request, with the key.
         """
         if isinstance(error, aiohttp.ConnectionTimeoutError):
-            through = f" through the {self.proxy}" if self.proxy else ""
-            text = f"{where}: no connection{through} within {min(CONNECT_S, total_s):g} s"
+            path = ""
+            if self.proxy:
+                path = f" through the {self.proxy}"
+            text = f"{name}: no connection{path} within {min(CONNECT_S, total_s):g} s"
             return TimedOut(text, unsent=True)
         if isinstance(error, TimeoutError):
             if isinstance(error, aiohttp.SocketTimeoutError) and idle_s:
-                return TimedOut(f"{where}: not a byte for {idle_s:g} s")
-            return TimedOut(f"{where}: no response within {total_s:g} s")
+                return TimedOut(f"{name}: not a byte for {idle_s:g} s")
+            return TimedOut(f"{name}: no response within {total_s:g} s")
         if lacks_descriptor(error):
-            return NoFreeDescriptor(f"{where}: {NO_CONNECTION.format(open_files_limit())}")
-        if refusal := self._refusal(error):
-            return ProviderRefused(f"{where}: {refusal}; the same command resumes")
+            return NoFreeDescriptor(f"{name}: {NO_CONNECTION.format(open_files_limit())}")
+        refusal = self._refusal(error)
+        if refusal:
+            return ProviderRefused(f"{name}: {refusal}; the same command resumes")
         if isinstance(error, UnknownEncoding):
-            return RejectedError(f"{where}: {error}", status=200)
+            return RejectedError(f"{name}: {error}", status=200)
+        text = f"{name}: {self._cause(error)}"
+        if isinstance(error, BrokenResponse):
+            # A server whose response breaks off is there: that is no outage.
+            return TransientError(text, status=200)
         unsent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ClientHttpProxyError)
-        # A server whose response breaks off is there: that is no outage.
-        status = 200 if isinstance(error, BrokenResponse) else None
-        return TransientError(f"{where}: {self._cause(error)}", status=status, unsent=unsent)
+        return TransientError(text, unsent=unsent)
 
     def _refusal(self, error: aiohttp.ClientError) -> str | None:
         """What the user has to put right before any request can succeed; None if another attempt may help."""
         host = self._target.url.host
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
-            whose = f"the {self.proxy}" if self.proxy and error.host == self.proxy.url.host else str(host)
+            owner = str(host)
+            if self.proxy and error.host == self.proxy.url.host:
+                owner = f"the {self.proxy}"
             why = getattr(error.certificate_error, "verify_message", "") or "not valid"
             trusted = os.environ.get("SSL_CERT_FILE") or "not set"
             return (
-                f"the certificate of {whose} is refused ({why}). Check the address and this machine's clock, or "
+                f"the certificate of {owner} is refused ({why}). Check the address and this machine's clock, or "
                 f"name a PEM file with the CA to trust in SSL_CERT_FILE (now {trusted})"
             )
         if isinstance(error, aiohttp.ClientHttpProxyError):
-            proxy = f"the {self.proxy}" if self.proxy else "a proxy on the way"
+            proxy, variable = "a proxy on the way", "HTTPS_PROXY"
+            if self.proxy:
+                proxy, variable = f"the {self.proxy}", self.proxy.variable
             if error.status == 407:
-                variable = self.proxy.variable if self.proxy else "HTTPS_PROXY"
                 return f"{proxy} asks for a login (407). Set {variable} to http://USER:PASSWORD@HOST:PORT"
-            if 400 <= error.status < 500 and error.status not in (408, 429):
+            # As from 500 on, another attempt may help.
+            is_temporary = error.status in (408, 429)
+            if 400 <= error.status < 500 and not is_temporary:
                 return f"{proxy} refuses to connect to {host} ({error.status}). Have that allowed"
         return None
 
@@ -306,7 +315,8 @@ class HttpEndpoint:
     def _write_all(self) -> None:
         outbox, self._outbox = self._outbox, []
         for protocol, request in outbox:
-            if (transport := protocol.transport) is not None and not transport.is_closing():
+            transport = protocol.transport
+            if transport is not None and not transport.is_closing():
                 transport.write(request)
 
 
@@ -322,7 +332,8 @@ async def _read_body(message: RawResponseMessage, payload: aiohttp.StreamReader,
             if len(data) > max_bytes:
                 break
         else:
-            if inflate := inflater(message.headers.get("Content-Encoding", "")):
+            inflate = inflater(message.headers.get("Content-Encoding", ""))
+            if inflate:
                 data = bytearray(inflate.feed(bytes(data), max_bytes + 1))
         if len(data) > max_bytes:
             raise ResponseTooLarge(f"a response of more than {max_bytes:,} bytes")
@@ -342,11 +353,11 @@ def inflater(encoding: str) -> Inflater | None:
             return None
         case "gzip" | "x-gzip" | "deflate":
             return Inflater()
-        case other:
+        case unknown:
             # Only these were offered; a chain of encodings would multiply what a decompression bomb can do.
-            named = SECRETS.text(other)[:40]
+            shown = SECRETS.text(unknown)[:40]
             raise UnknownEncoding(
-                f"the response is compressed as {named!r}, which was not offered (Accept-Encoding: {ENCODINGS})"
+                f"the response is compressed as {shown!r}, which was not offered (Accept-Encoding: {ENCODINGS})"
             )
 
 
@@ -390,7 +401,10 @@ def lacks_descriptor(error: Exception) -> bool:
 
 def os_error_text(error: OSError) -> str:
     """Why there is no connection, in the system's words."""
-    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+    # Negative ones are of name look-ups (EAI_...), which strerror does not know.
+    if error.errno and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 class _Protocol(ResponseHandler):
@@ -411,8 +425,10 @@ class _Protocol(ResponseHandler):
 
     def begin(self, reuse: bool, now: float) -> bool:
         """Start an exchange; False if the connection has been used before and must not be used again."""
-        if self.idle_since is not None and (not reuse or now - self.idle_since > self._keep_alive_s):
-            return False
+        if self.idle_since is not None:
+            is_expired = now - self.idle_since > self._keep_alive_s
+            if is_expired or not reuse:
+                return False
         self._received, self._began = False, now
         return True
 
@@ -446,14 +462,16 @@ class _Protocol(ResponseHandler):
         if response is not None:
             self.idle_since = self._loop.time()
             headers = response.headers
-            if headers and (found := _KEEP_ALIVE_TIMEOUT.search(headers.get("keep-alive", ""))):
-                self._keep_alive_s = min(KEEP_ALIVE_SHARE * int(found[1]), MAX_IDLE_S)
+            if headers:
+                timeout = _KEEP_ALIVE_TIMEOUT.search(headers.get("keep-alive", ""))
+                if timeout:
+                    self._keep_alive_s = min(KEEP_ALIVE_SHARE * int(timeout[1]), MAX_IDLE_S)
 
     def is_stale(self) -> bool:
         """True where a lost connection was closed by the server while it was idle."""
-        return (
-            self.idle_since is not None and not self._received and self._loop.time() - self._began < STALE_S
-        )
+        if self.idle_since is None or self._received:
+            return False
+        return self._loop.time() - self._began < STALE_S
 
     def _on_read_timeout(self) -> None:
         timer = self._read_timeout_handle
@@ -536,4 +554,6 @@ def encode_headers(headers: Mapping[str, str]) -> bytes:
 
 def _host(url: URL) -> str:
     host = url.host_subcomponent or ""
-    return host if url.is_default_port() else f"{host}:{url.port}"
+    if url.is_default_port():
+        return host
+    return f"{host}:{url.port}"

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from cts_async.errors import UnusableOutput
-from cts_async.foreign_json import check_depth, loads
+from cts_async.foreign_json import as_texts, check_depth, loads
 from cts_async.thoughts import split_marks, unknown_mark
 
 MAX_REPAIR_CHARS: Final = 20_000
@@ -63,17 +63,21 @@ def find_json(text: str) -> FoundJson:
     value = loads_or_none(text)
     if isinstance(value, (dict, list)):
         return FoundJson(value, text)
-    inner = answer_text(value if isinstance(value, str) else text)
-    found = _whole(inner) or _fenced(inner) or _half_width(inner) or _bracketed(inner)
-    if found is None:
+    inner = text
+    if isinstance(value, str):  # JSON that was written as JSON once more
+        inner = value
+    inner = answer_text(inner)
+    reply = _whole(inner) or _fenced(inner) or _half_width(inner) or _bracketed(inner)
+    if reply is None:
         raise UnusableOutput("expected JSON, but the reply holds none", text=text)
-    return found
+    return reply
 
 
 def answer_text(text: str) -> str:
     """A reply without its thoughts. Raises UnusableOutput where a mark of no known format opens it."""
     answer = strip_thoughts(text)
-    if mark := unknown_mark(answer):
+    mark = unknown_mark(answer)
+    if mark:
         raise UnusableOutput(unknown_mark_problem(mark), text=text)
     return answer
 
@@ -88,7 +92,8 @@ def strip_thoughts(text: str) -> str:
 
     The latter also where a thought is never opened or never closed.
     """
-    if split := split_marks(text):
+    split = split_marks(text)
+    if split:
         text = text[split.start : split.end]
     return strip_think_tags(text)
 
@@ -96,9 +101,13 @@ def strip_thoughts(text: str) -> str:
 def strip_think_tags(text: str) -> str:
     """Remove `<think>…</think>` and surrounding space; other marks of thoughts stay, as up to version 0.11."""
     if "<" in text:
-        end = max((match.end() for match in _THOUGHT_END.finditer(text)), default=0)
-        thoughts = _THOUGHT_END.split(_THOUGHT.sub("", text[:end]))[-1]
-        text = thoughts + _THOUGHT_START.split(text[end:], maxsplit=1)[0]
+        end = 0
+        for closing in _THOUGHT_END.finditer(text):
+            end = closing.end()
+        # Up to the last closing tag: what is outside of pairs, behind the last tag that closes what was never opened.
+        answer = _THOUGHT_END.split(_THOUGHT.sub("", text[:end]))[-1]
+        # Behind it: what stands in front of a thought that is never closed.
+        text = answer + _THOUGHT_START.split(text[end:], maxsplit=1)[0]
     return text.strip("\ufeff \t\r\n")
 
 
@@ -112,41 +121,61 @@ def loads_or_none(text: str) -> object:
 
 def only_string(value: dict[str, Any] | list[Any]) -> str | None:
     """The string in a JSON array or object that holds exactly one; else None."""
-    parts = value.values() if isinstance(value, dict) else value
-    strings = [part for part in parts if isinstance(part, str)]
-    return strings[0] if len(strings) == 1 else None
+    if isinstance(value, dict):
+        value = list(value.values())
+    strings = as_texts(value)
+    if len(strings) == 1:
+        return strings[0]
+    return None
 
 
 def _whole(text: str) -> FoundJson | None:
     value = loads_or_none(text)
-    return FoundJson(value, text) if isinstance(value, (dict, list)) else None
+    if isinstance(value, (dict, list)):
+        return FoundJson(value, text)
+    return None
 
 
 def _fenced(text: str) -> FoundJson | None:
     """The longest fenced block that is JSON; of equally long ones the last, which is the reply's final version."""
-    blocks = [
-        replace(found, before=text[: match.start()], after=text[match.end() :], label=match[2])
-        for match in _FENCE.finditer(text)
-        if (found := _whole(match[3]))
-    ]
-    return max(reversed(blocks), key=lambda found: len(found.source), default=None)
+    longest: FoundJson | None = None
+    for fence in _FENCE.finditer(text):
+        block = _whole(fence[3])
+        if block and (longest is None or len(block.source) >= len(longest.source)):
+            before, after = text[: fence.start()], text[fence.end() :]
+            longest = replace(block, before=before, after=after, label=fence[2])
+    return longest
 
 
 def _half_width(text: str) -> FoundJson | None:
     """The JSON in a text with full-width brackets, commas or colons (Chinese models); strings stay unchanged."""
-    halved = _STRING_OR_MARK.sub(lambda match: match[0].translate(_HALVES) if match[1] else match[0], text)
-    found = _bracketed(halved) if halved != text else None
-    return replace(found, repaired=True) if found and not found.repaired else None
+    halved = _STRING_OR_MARK.sub(_half, text)
+    if halved == text:
+        return None
+    halved_json = _bracketed(halved)
+    # What needs other repairs, too, is repaired from the text as it is.
+    if halved_json is None or halved_json.repaired:
+        return None
+    return replace(halved_json, repaired=True)
+
+
+def _half(string_or_mark: re.Match[str]) -> str:
+    if string_or_mark[1]:
+        return string_or_mark[1].translate(_HALVES)
+    return string_or_mark[0]
 
 
 def _bracketed(text: str) -> FoundJson | None:
     """The longest bracketed span that is JSON or can be repaired into it."""
+    # Of equally long ones the last, as in `_fenced`.
     spans = sorted(_spans(text), key=lambda span: (span[0] - span[1], -span[0]))
     for start, end, cut_off in spans[:MAX_SPANS]:
         source = text[start:end]
-        found = _whole(source) or (_repaired(source, cut_off) if _LIKE_JSON.match(source) else None)
-        if found:
-            return replace(found, before=text[:start], after=text[end:])
+        span_json = _whole(source)
+        if span_json is None and _LIKE_JSON.match(source):
+            span_json = _repaired(source, cut_off)
+        if span_json:
+            return replace(span_json, before=text[:start], after=text[end:])
     return None
 
 
@@ -158,16 +187,22 @@ def _spans(text: str) -> list[tuple[int, int, bool]]:
     opened: list[int] = []
     spans: list[tuple[int, int, bool]] = []
     position, end, cut_off = 0, len(text), False
-    while match := (_BRACKET_OR_QUOTE if opened else _BRACKET).search(text, position):
+    while True:
+        # Outside of brackets a quote is one of the prose, and may have no second one.
+        marks = _BRACKET_OR_QUOTE if opened else _BRACKET
+        match = marks.search(text, position)
+        if match is None:
+            break
         position, mark = match.end(), match[0]
         if mark == '"':
-            rest = _STRING_REST.match(text, position)
-            cut_off = rest is None
-            position = rest.end() if rest else end
+            string = _STRING_REST.match(text, position)
+            cut_off = string is None
+            position = string.end() if string else end
         elif mark in "[{":
             opened.append(match.start())
         elif opened and text[opened[-1]] == _CLOSES[mark]:
             start = opened.pop()
+            # Spans within this one, of which only the outermost counts.
             while spans and spans[-1][0] > start:
                 spans.pop()
             spans.append((start, position, False))
@@ -211,11 +246,11 @@ def split_thoughts(text: str, *, tags: bool = True) -> tuple[str, str]:
     Only thoughts at the very beginning count: further on, a mark may be quoted from a page or a candidate. A thought
     that is never closed was cut off, and leaves no answer. Without `tags`, `<think>` and its kind stay in the answer.
     """
-    if (
-        text.startswith("{") and "<" not in text
-    ):  # as the replies of judges: no mark begins so, and none can follow
+    # As the replies of judges are: no mark begins so, and none can follow.
+    if text.startswith("{") and "<" not in text:
         return "", text
-    if split := split_marks(text, tags=tags):
+    split = split_marks(text, tags=tags)
+    if split:
         return "\n\n".join(split.thoughts), text[split.start : split.end]
     if not tags or "<" not in text:
         return "", text

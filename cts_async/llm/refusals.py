@@ -25,7 +25,7 @@ from cts_async.errors import (
     TransientError,
 )
 from cts_async.foreign_json import as_list, as_object
-from cts_async.llm.bodies import read_json
+from cts_async.llm.bodies import loads_leniently
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.limit_headers import (
     duration_s,
@@ -103,13 +103,13 @@ def error_from_response(
     if _CONTENT.is_said(error):
         return ContentRefused(text, status=status)
     access = f"{text} (check {spec.key_env or 'the server'}; the same command resumes)"
-    if status == 401 or status in _LOGIN or (400 <= status < 500 and _WRONG_KEY.is_said(error)):
+    names_the_key = 400 <= status < 500 and _WRONG_KEY.is_said(error)
+    if status == 401 or status in _LOGIN or names_the_key:
         return ProviderRefused(access)
     if status == 404:
-        hint = (
-            spec.address_hint
-            or f"check that {spec.model!r} is the right model and {spec.base_url} the right server"
-        )
+        hint = spec.address_hint
+        if not hint:
+            hint = f"check that {spec.model!r} is the right model and {spec.base_url} the right server"
         return ProviderRefused(f"{text} ({hint})")
     if 300 <= status < 400:
         return ProviderRefused(f"{text} (its address has moved: correct base_url; the same command resumes)")
@@ -177,7 +177,9 @@ def _is_too_long(error: _Error, status: int) -> bool:
     """True if a shorter request may be accepted."""
     if status in (413, 429):  # nginx and other proxies say 413 in no words at all
         return True
-    return status in (200, 400, 422, 500) and (_TOO_LONG.is_said(error) or _TOO_LARGE.is_said(error))
+    if status not in (200, 400, 422, 500):
+        return False
+    return _TOO_LONG.is_said(error) or _TOO_LARGE.is_said(error)
 
 
 def _inner_status(error: _Error) -> int:
@@ -218,7 +220,8 @@ def _wait_s(error: _Error, status: int, head: Mapping[str, str], now: float) -> 
     """Seconds to wait, by the header made for it, else by the body, else, after a 429, by the reset headers."""
     passed_on = _passed_on_headers(error)
     for headers in (head, passed_on):
-        if (wait_s := retry_after_s(headers, now)) is not None:
+        wait_s = retry_after_s(headers, now)
+        if wait_s is not None:
             return wait_s
     for detail in _details(error, "RetryInfo")[:1]:  # Gemini's waiting time stands in the body
         wait_s = duration_s(str(detail.get("retryDelay")))
@@ -262,9 +265,9 @@ def refused_parameter(
     if status not in (400, 422):
         return None
     error = _read_error(data)
-    refused = _named(error, list(defaults))
+    refused = _names_in(error, list(defaults))
     if not refused and _is_unsupported(error):
-        refused = _named(error, [name for name in sent if name in _OPTIONAL_PARAMS])
+        refused = _names_in(error, [name for name in sent if name in _OPTIONAL_PARAMS])
     if refused:
         return refused[0]
     return None
@@ -275,17 +278,19 @@ def setting_hint(spec: ModelSpec, status: int | None, data: bytes, sent: Collect
     if status not in (400, 422):
         return ""
     error = _read_error(data)
-    every_name = _named(error, sent)
+    every_name = _names_in(error, sent)
     optional = [name for name in every_name if name in _OPTIONAL_PARAMS]
     names = {"": optional, "all": optional, "last": optional[-1:], "any": every_name}
     # "gpt:another-id@prompts" is set in the table of "gpt".
     model = spec.name.partition(":")[0].partition("@")[0]
     for hint in _HINTS:
-        if not hint.words.search(error.message) or (hint.unsupported and not _is_unsupported(error)):
+        if not hint.words.search(error.message):
             continue
-        if hint.named and not names[hint.named]:
+        if hint.unsupported and not _is_unsupported(error):
             continue
-        return hint.text.format(model=model, names='", "'.join(names[hint.named]))
+        if hint.parameters and not names[hint.parameters]:
+            continue
+        return hint.text.format(model=model, names='", "'.join(names[hint.parameters]))
     return ""
 
 
@@ -295,7 +300,7 @@ class _Hint:
     text: str
     unsupported: bool
     """True if it is for a field that the server does not know or take at all."""
-    named: str
+    parameters: str
     """Which parameters it speaks of: "last" or "all" of the optional ones that the message names, "any" named one."""
 
 
@@ -310,7 +315,7 @@ def _is_unsupported(error: _Error) -> bool:
     return _UNSUPPORTED.words.search(words) is not None
 
 
-def _named(error: _Error, names: Iterable[str]) -> list[str]:
+def _names_in(error: _Error, names: Iterable[str]) -> list[str]:
     """Those of `names` that the error names: the one in its field `param`, else those in its message, in its order."""
     places: dict[int, str] = {}
     for name in names:
@@ -349,7 +354,7 @@ def _read_error(data: bytes) -> _Error:
 def _error_fields(data: bytes) -> Mapping[str, Any]:
     """The fields of the error object in a body; Gemini wraps it in a list."""
     try:
-        parsed = read_json(data)
+        parsed = loads_leniently(data)
     except ValueError:
         return {}
     if isinstance(parsed, list) and parsed:
@@ -360,7 +365,7 @@ def _error_fields(data: bytes) -> Mapping[str, Any]:
     if isinstance(error, dict):
         return error
     if isinstance(error, str):  # xAI and Ollama: the message alone, and a code beside it
-        return {**parsed, "message": error}
+        return parsed | {"message": error}
     return {}
 
 
@@ -390,8 +395,8 @@ def _as_text(value: Any) -> str:
         return _as_text(value.get("detail") or value.get("message"))
     problems: list[str] = []
     for problem in _objects(value):
-        where = ".".join(map(str, as_list(problem.get("loc"))))
-        problems.append(f"{where}: {problem.get('msg')}")
+        place = ".".join(map(str, as_list(problem.get("loc"))))
+        problems.append(f"{place}: {problem.get('msg')}")
     return "; ".join(problems)
 
 

@@ -16,7 +16,7 @@ import orjson
 from cts_async.errors import NoCompletion, TransientError
 from cts_async.foreign_json import NestedTooDeeply
 from cts_async.llm.apis import Api, Reply
-from cts_async.llm.bodies import BrokenStream, UnreadableBody, read_body
+from cts_async.llm.bodies import BrokenStream, UnreadableBody, parse_body
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.limit_headers import quotas_in
 from cts_async.llm.refusals import error_from_response, excerpt, explains_itself, is_error
@@ -31,7 +31,7 @@ def read_reply(
     if status != 200:
         raise error_from_response(spec, status, head, data, now)
     try:
-        parsed, strict = read_body(api, data)
+        parsed, strict = parse_body(api, data)
     except BrokenStream as broken:
         raise TransientError(f"{spec.name}: the server broke its reply off ({broken})", status=200) from None
     except (NestedTooDeeply, UnreadableBody) as problem:

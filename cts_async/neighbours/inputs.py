@@ -29,7 +29,7 @@ from cts_async.datasets.io import (
 from cts_async.datasets.kinds import AnnotatedQuery, Annotations, HumanPairs
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance
-from cts_async.runs.manifest import json_bytes
+from cts_async.runs.directory import json_bytes
 from cts_async.safe_files import atomic_writer
 from cts_async.tables.output import STDOUT, write_jsonl
 

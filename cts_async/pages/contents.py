@@ -15,10 +15,11 @@ from cts_async.analysis.board import Board, make_board, with_names
 from cts_async.analysis.compare import Extreme, extremes, extremes_of
 from cts_async.analysis.losses import SystemLosses
 from cts_async.analysis.retrieval import NOBODY_ASKED
+from cts_async.analysis.summary import RunSummary, summarise_runs
 from cts_async.errors import UsageError
 from cts_async.pages.instance import instance_page
-from cts_async.records import Caveat, caveat_of
-from cts_async.runs.files import is_conversation, is_gold_build, manifest_of
+from cts_async.records import Caveat
+from cts_async.runs.files import is_conversation, is_gold_build
 from cts_async.runs.finished import (
     ORIG,
     FinishedRun,
@@ -31,6 +32,7 @@ from cts_async.runs.finished import (
 )
 from cts_async.runs.gold_texts import GoldTexts
 from cts_async.runs.index import Json, Refused
+from cts_async.runs.manifest import manifest_of
 from cts_async.runs.open_run import whole_run
 from cts_async.tables import results
 from cts_async.tables.comparison import (
@@ -44,7 +46,6 @@ from cts_async.tables.comparison import (
 from cts_async.tables.diagnosis import DiagnosisReport, board_losses, diagnose_board, losses_table
 from cts_async.tables.published import Published, compare_with_paper, is_hard518, published_tables
 from cts_async.tables.statistics import diagnosis_tables
-from cts_async.tables.summary import RunSummary, summarise_runs
 from cts_async.tables.table import DataTable, free_name, with_caveats
 
 
@@ -160,9 +161,9 @@ def gather(
 def _sibling_orig(runs: Sequence[Path]) -> Path | None:
     """Return the run of orig beside the runs if none was named, since gains need one."""
     manifests = {path: manifest_of(path) for path in runs}
-    if any(manifest.get("identity", {}).get("system") == ORIG for manifest in manifests.values()):
+    if any(manifest.identity.system == ORIG for manifest in manifests.values()):
         return None
-    asked = [path for path, manifest in manifests.items() if manifest.get("players", {}).get("clarifier")]
+    asked = [path for path, manifest in manifests.items() if manifest.players.get("clarifier")]
     beside = sibling_origs(asked)
     return beside[0] if len(beside) == 1 else None
 
@@ -238,6 +239,8 @@ def all_tables(gathered: Gathered) -> tuple[GroupedTable, ...]:
                 table = _named(table, gathered.names)
                 if group in _SCORED and gathered.caveats:
                     table = _marked(table, gathered)
+                if group in _SCORED and contradictions(gathered):
+                    table = _mark_recomputed(table, gathered)
                 table = with_caveats(table, gathered.caveats)
                 found.append(GroupedTable(group, replace(table, name=free_name(table.name, taken))))
     return tuple(found)
@@ -292,7 +295,7 @@ def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]
 
 def _marked(table: DataTable, gathered: Gathered) -> DataTable:
     """Mark the rows that name a system with a caveat, and those that name none."""
-    by_name = {name: caveat_of(run.manifest) for name, run in all_runs(gathered)}
+    by_name = {name: run.manifest.caveat for name, run in all_runs(gathered)}
     rows = []
     for row in table.rows:
         named = [by_name[value] for value in row.values() if isinstance(value, str) and value in by_name]
@@ -301,11 +304,29 @@ def _marked(table: DataTable, gathered: Gathered) -> DataTable:
     return replace(table, rows=rows, remarks=(*table.remarks, *caveat_lines(gathered)))
 
 
+def _mark_recomputed(table: DataTable, gathered: Gathered) -> DataTable:
+    """Mark the rows that name a system with stored scores that contradict their labels, and those that name none."""
+    recomputed = {name: bool(run.contradictions) for name, run in all_runs(gathered)}
+    rows = []
+    for row in table.rows:
+        named = [recomputed[text] for text in row.values() if isinstance(text, str) and text in recomputed]
+        rows.append({**row, "recomputed": any(named) or not named})
+    return replace(table, rows=rows, remarks=(*table.remarks, *contradictions(gathered)))
+
+
+def contradictions(gathered: Gathered) -> list[str]:
+    """Return a sentence for each file with stored scores that contradict their labels, and so are recomputed."""
+    sentences: list[str] = []
+    for _, run in all_runs(gathered):
+        sentences += [f"{run.directory}/{sentence}" for sentence in run.contradictions]
+    return sentences
+
+
 def caveat_lines(gathered: Gathered) -> Iterator[str]:
     """Yield a sentence for each caveat, with the systems that have it unless all have."""
     runs = all_runs(gathered)
     for caveat in gathered.caveats:
-        names = [name for name, run in runs if caveat_of(run.manifest) == caveat]
+        names = [name for name, run in runs if run.manifest.caveat == caveat]
         yield results.CAVEATS[caveat] + ("" if len(names) == len(runs) else f" Systems: {', '.join(names)}.")
 
 
@@ -396,11 +417,11 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
     most = MANY if len(gathered.talks) <= FEW_SYSTEMS else FEW
     for talk in gathered.talks[:MOST_SYSTEMS]:
         found = next((one for one in retrieved if talk.directory in one.directories), None)
-        identity = talk.manifest.get("identity", {})
+        identity = talk.manifest.identity
         own = [
             cell
             for cell in (found.cells if found else ())
-            if (cell.scheme, cell.mode) == (identity.get("scheme"), identity.get("mode"))
+            if (cell.scheme, cell.mode) == (identity.scheme, identity.mode)
         ]
         if found and own:
             measure, last = found.measures[0], max(own, key=lambda cell: cell.turn)
@@ -414,6 +435,6 @@ def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
                 measure=f"{measure} of the last query",
                 decimals=3,
                 baseline=f"the query {NOBODY_ASKED}",
-                caveat=caveat_of(talk.manifest),
+                caveat=talk.manifest.caveat,
                 instances=tuple(_opened(talk.directory, opened, GoldTexts())),
             )

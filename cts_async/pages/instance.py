@@ -21,18 +21,35 @@ from cts_async.runs.index import (
     NO_INSTANCE,
     Json,
     Refused,
-    ResultLines,
-    instance_name,
     is_serializable,
 )
 from cts_async.runs.open_run import OpenRun
-from cts_async.runs.results import about_same, failed, judged_fingerprint
+from cts_async.runs.results import (
+    Contradiction,
+    ResultLines,
+    about_same,
+    contradiction_note,
+    contradicts,
+    failed,
+    instance_name,
+    judged_fingerprint,
+    score_of,
+)
 from cts_async.runs.trace import (
     instance_records,
     n_steps,
     search_events,
 )
-from cts_async.runs.untrusted import as_float, as_list, as_object, as_text, nuggets_of, turns_of
+from cts_async.runs.untrusted import (
+    as_list,
+    as_object,
+    as_text,
+    further_of,
+    further_texts,
+    nuggets_of,
+    turns_of,
+)
+from cts_async.search.toolbox import every_tool
 
 Line: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
@@ -40,7 +57,7 @@ T = TypeVar("T")
 
 def prepare(run: OpenRun, gold: GoldTexts) -> None:
     """Read the run's gold, and load the Chinese dictionary if its queries need it; both take a while."""
-    gold.records(run.metadata)
+    gold.records(run.manifest)
     first = run.first()
     if first and language_of(as_text(first.get("rewritten_query")) or "") == "zh":
         segments("词", "词")
@@ -62,25 +79,26 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
     rewritten = as_text(line.get("rewritten_query")) or (turns[-1]["query"] if turns else "") or None
     fused = as_text(line.get("fused_query")) or as_text(line.get("query")) or ""
     verdicts = dict(_verdicts(run, lines, row, line))
-    texts = gold.of(run.metadata, id, fused)
+    texts = gold.of(run.manifest, id, fused)
     search = line.get("search")
     return {
         "run": run.place.name,
         "id": id,
         "fused_query": fused,
         "blurred_query": blurred,
-        "mode": as_text(line.get("mode")) or run.metadata.mode or "at-once",
-        "scheme": as_text(line.get("scheme")) or run.metadata.scheme or "cts",
+        "mode": as_text(line.get("mode")) or run.manifest.identity.mode or "at-once",
+        "scheme": as_text(line.get("scheme")) or run.manifest.identity.scheme or "cts",
         "turns": turns,
+        "further": [
+            {"step": step, "name": name, "text": text} for step, name, text in further_texts(further_of(line))
+        ],
         "rewritten_query": rewritten,
         "rewritten": segments(blurred, rewritten) if rewritten else [],
         "answer": as_text(line.get("answer")),
         "answer_from": as_text(line.get("answer_from")),
         "search": search if isinstance(search, dict) and is_serializable(search) else None,
-        "scores": [
-            {"judge": judge, "score": as_float(verdict.get("restore_score_100"))}
-            for judge, verdict in verdicts.items()
-        ],
+        "scores": [{"judge": judge, "score": score_of(verdict)} for judge, verdict in verdicts.items()],
+        "contradictions": list(_contradictions(verdicts)),
         "nuggets": _nuggets(verdicts, texts, _losses(run, line, verdicts, texts)),
         "unasked": _unasked(queries_of(line)),
         "error": _error(line),
@@ -88,10 +106,11 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
         "previous": _neighbour(run, lines, row - 1),
         "next": _neighbour(run, lines, row + 1),
         "beside": list(beside),
-        "caveat": run.metadata.caveat,
+        "caveat": run.manifest.caveat,
         # None while the journal is being indexed.
         "trace_turns": len(search_events(run, id)) if run.journal_ready else None,
         "steps": n_steps(run, id),
+        "tools": {kind: label._asdict() for kind, label in every_tool().labels().items()},
     }
 
 
@@ -104,6 +123,15 @@ def _verdicts(run: OpenRun, lines: ResultLines, row: int, line: Line) -> Iterato
             continue
         if about_same(judged_fingerprint(verdict), answer):
             yield judge, verdict
+
+
+def _contradictions(verdicts: Mapping[str, Line]) -> Iterator[str]:
+    """Say of each judge whose stored score is not that of its labels."""
+    for judge, verdict in verdicts.items():
+        score = score_of(verdict)
+        if score is not None and contradicts(verdict, score):
+            contradiction = Contradiction(instance_name(verdict) or "", verdict["restore_score_100"], score)
+            yield contradiction_note(judge, 1, [contradiction])
 
 
 def _judge_errors(run: OpenRun, lines: ResultLines, row: int) -> Iterator[Json]:
@@ -177,12 +205,12 @@ def _unasked(queries: QueryForms) -> list[str]:
 def done_before(run: OpenRun, id: str) -> dict[str, Any]:
     """The fields that a line of results would have, as far as successful steps of the journal give them."""
     found = _Replies(instance_records(run, id))
-    scheme: Scheme = next((one for one in SCHEMES if one == run.metadata.scheme), "cts")
-    mode: Mode = next((one for one in MODES if one == run.metadata.mode), "at-once")
+    scheme: Scheme = next((one for one in SCHEMES if one == run.manifest.identity.scheme), "cts")
+    mode: Mode = next((one for one in MODES if one == run.manifest.identity.mode), "at-once")
     events = search_events(run, id)
     line = {
         "turns": list(
-            _at_once(found, scheme, run.metadata.k or 0) if mode == "at-once" else _turns(found, scheme, mode)
+            _at_once(found, scheme, run.manifest.k or 0) if mode == "at-once" else _turns(found, scheme, mode)
         ),
         "rewritten_query": found.parsed("rewrite", OneLine().parse),
         "answer": events[-1].text if events and events[-1].kind == "answer" else None,

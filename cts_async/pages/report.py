@@ -27,6 +27,7 @@ from cts_async.pages.contents import (
     OpenedRun,
     all_runs,
     caveat_lines,
+    contradictions,
     named_runs,
 )
 from cts_async.pages.markup import Markup, Node, element, program, rendered, untrusted
@@ -35,6 +36,7 @@ from cts_async.pages.plots.figure import LINE_BREAK, hover_texts, unescaped
 from cts_async.records import language_of
 from cts_async.runs.files import MANIFEST
 from cts_async.runs.index import Json
+from cts_async.runs.manifest import name_of_data
 from cts_async.safe_files import atomic_writer
 from cts_async.tables.comparison import answer_sentence, headline
 from cts_async.tables.output import counted
@@ -75,6 +77,7 @@ def _instance(one: Opened, run: OpenedRun, anchor: str) -> Markup:
         ("Blurred query (q)", _quoted(page["blurred_query"])),
         ("Intent query (q*)", _quoted(page["fused_query"])),
         ("Questions and answers", conversation),
+        ("More of the replies", _further(page)),
         ("Rewritten query" if rewritten else "Searched query", _rewritten(page)),
         ("Answer", _quoted(page["answer"], "div", class_="answer")),
         ("Nuggets", _nuggets(page)),
@@ -132,6 +135,19 @@ def _turn(turn: Json) -> Iterator[Node]:
 def _offer(text: str, *, chosen: bool) -> Markup:
     cut = untrusted(_cut(text, _TEXT_CHARS))
     return element("li", element("strong", cut, " (chosen)") if chosen else cut)
+
+
+def _further(page: Json) -> Node:
+    """What replies had beyond their forms, by step and under its own name."""
+    rows: list[Node] = []
+    for field in page["further"]:
+        text = untrusted(_cut(field["text"], _TEXT_CHARS))
+        rows.append(
+            element(
+                "p", untrusted(field["step"], "code"), " ", untrusted(field["name"], "strong"), ": ", text
+            )
+        )
+    return element("div", rows) if rows else None
 
 
 def _rewritten(page: Json) -> Node:
@@ -476,7 +492,7 @@ def _instances(contents: ReportContents) -> Section:
 
 def _manifests(gathered: Gathered) -> Section:
     runs = all_runs(gathered)
-    return Section("manifests", "Manifests", [_manifest(name, run.manifest) for name, run in runs])
+    return Section("manifests", "Manifests", [_manifest(name, run.manifest.raw) for name, run in runs])
 
 
 def _manifest(name: str, manifest: object) -> Markup:
@@ -498,8 +514,7 @@ def _title(gathered: Gathered) -> str:
 def _data(gathered: Gathered) -> str:
     """The name of the data."""
     runs = (*gathered.summaries, *gathered.talks)
-    datas = ((run.manifest.get("identity") or {}).get("data") or {} for run in runs)
-    return next((str(data["name"]) for data in datas if data.get("name")), "judged answers")
+    return name_of_data(run.manifest for run in runs) or "judged answers"
 
 
 def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:
@@ -513,6 +528,8 @@ def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:
         yield untrusted(line, "p", class_="warning", role="note")
     for notice in tool_notices(named_runs(gathered)):
         yield untrusted(notice, "p", class_="warning", role="note")
+    for contradiction in contradictions(gathered):
+        yield untrusted(contradiction, "p", class_="warning", role="note")
     if gathered.compared and (answer := answer_sentence(gathered.compared)):
         yield untrusted(answer, "p", class_="verdict")
     if figure := opening_figure(contents.drawn.figures):
@@ -522,4 +539,5 @@ def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:
         lines = [*published_lines(gathered.published), *lines]
     if lines:
         yield element("ul", (untrusted(line, "li") for line in lines), class_="headline")
-    yield from (_note(note) for note in gathered.notes)
+    warned = set(contradictions(gathered))
+    yield from (_note(note) for note in gathered.notes if note not in warned)

@@ -81,14 +81,14 @@ def default_path(gathered: Gathered) -> Path:
 
 def _figures(gathered: Gathered) -> Drawn:
     talked = gathered.talked
-    embedded = (talk.manifest for talk in gathered.talks if talk.manifest.get("embedded"))
+    embedded = (talk.manifest for talk in gathered.talks if talk.manifest.embedded)
     return figures(
         gathered.compared,
         gathered.diagnosis,
         summaries=gathered.summaries,
         turns=talked.retrieved if talked else (),
         judgments=talked.judgments if talked else "",
-        embedded_talks={str((manifest.get("players") or {}).get("clarifier")) for manifest in embedded},
+        embedded_talks={str(manifest.players.get("clarifier")) for manifest in embedded},
     )
 
 

@@ -25,8 +25,9 @@ from cts_async.datasets import (
 )
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.records import Instance, value
-from cts_async.runs.files import RESULTS, has_no_answers, reopen_data
-from cts_async.runs.manifest import command_of, read_manifest
+from cts_async.runs.files import RESULTS, reopen_data
+from cts_async.runs.index import id_hash
+from cts_async.runs.manifest import DataFiles, require_manifest
 from cts_async.runs.results import HASHES, LatestLines, answer_digest, fingerprint_of
 from cts_async.scorer import lacks_answer
 
@@ -45,6 +46,7 @@ class Judging:
         if self.failure or not self.answer:
             return 0
         texts = tuple([nugget.text for nugget in self.instance.nuggets])
+        # 0 is the hash of what asks nothing.
         return hash((self.instance.intent, texts, self.answer)) or 1
 
     @property
@@ -78,6 +80,11 @@ Wanted = Callable[[str], bool]
 """Takes an id; whether its answer is to be judged."""
 
 
+def any_id(id: str) -> bool:
+    """Want every answer of a stream."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class Answers:
     """One system's answers; every line has been checked.
@@ -102,7 +109,7 @@ class Answers:
 
     def add(self, judging: Judging, *, with_fingerprint: bool) -> None:
         """Record an answer that `stream` has."""
-        self.ids.append(hash(judging.instance.id))
+        self.ids.append(id_hash(judging.instance.id))
         self.question_hashes.append(judging.question_hash)
         if with_fingerprint:
             self.fingerprints.append(judging.fingerprint)
@@ -117,23 +124,21 @@ class Answers:
 
 def answers_of_run(run: Path, limit: int | None) -> Answers:
     """A run's answers with the nuggets of the dataset that its manifest records. Raises UsageError."""
-    manifest = read_manifest(run)
-    if manifest is None:
-        raise InputError(run, "not a run directory: run.json not found")
-    if has_no_answers(run):
-        stage = (manifest.get("identity") or {}).get("stop_after")
+    manifest = require_manifest(run)
+    if not manifest.searches:
+        stage = manifest.identity.stop_after
         kind = f"a run that stopped after {stage}" if stage else "a run of cts converse"
         raise UsageError(f"{run}: {kind} has no answers to judge")
-    data = manifest.get("data") or {}
-    command = command_of(manifest)
-    if not data and command.startswith("cts judge "):
+    command = manifest.command
+    if manifest.data == DataFiles() and command.startswith("cts judge "):
         raise UsageError(
             f"{run}: holds candidates judged by cts judge, not a run; for another judge repeat that command "
             f"with one more --judge: {command}"
         )
     try:
         dataset = reopen_data(manifest)
-        if (gold := data.get("gold")) and not Path(gold).exists():
+        gold = manifest.data.gold
+        if gold and not Path(gold).exists():
             raise InputError(gold, "not found")
     except InputError as error:
         raise UsageError(
@@ -142,25 +147,28 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
         ) from None
     lines = LatestLines(run / RESULTS)
 
+    def judgeable() -> Iterator[Instance]:
+        for instance in dataset.instances():
+            # An answer that the run's own judge failed to label is an answer like all others.
+            is_answered = lines.failed(instance.id) is False or lines.answered(instance.id)
+            if instance.nuggets and is_answered:
+                yield instance
+
     def stream(wanted: Wanted) -> Iterator[Judging]:
-        # An answer that the run's own judge failed to label is an answer like all others.
-        judgeable = (
-            instance
-            for instance in dataset.instances()
-            if instance.nuggets and (lines.failed(instance.id) is False or lines.answered(instance.id))
-        )
-        for instance in islice(judgeable, limit):
-            if wanted(instance.id) and (line := lines.line(instance.id)):
-                if not isinstance(line.get("answer"), str):
-                    raise InputError(
-                        run / RESULTS, f"instance {instance.id!r} has no answer text", field="answer"
-                    )
-                yield Judging(instance, line["answer"])
+        for instance in islice(judgeable(), limit):
+            line = lines.line(instance.id) if wanted(instance.id) else None
+            if line is None:
+                continue
+            if not isinstance(line.get("answer"), str):
+                raise InputError(
+                    run / RESULTS, f"instance {instance.id!r} has no answer text", field="answer"
+                )
+            yield Judging(instance, line["answer"])
 
     if not lines.n_answered and len(lines) == lines.n_failed:
         raise UsageError(f"{run}: no answers to judge yet")
     answers = Answers(stream)
-    for judging in stream(lambda id: True):
+    for judging in stream(any_id):
         answers.add(judging, with_fingerprint=True)
     if not answers.ids:
         raise UsageError(f"{run}: its data has no nuggets to judge by")
@@ -187,8 +195,9 @@ def answers_of_candidates(
             yield line.line, _judging(line, gold, config, joined)
 
     def stream(wanted: Wanted) -> Iterator[Judging]:
+        joining = (judging for _, judging in judgings() if judging is not None)
         try:
-            for judging in islice((judging for _, judging in judgings() if judging), config.limit):
+            for judging in islice(joining, config.limit):
                 if wanted(judging.instance.id):
                     yield judging
         except InputError as error:
@@ -231,22 +240,29 @@ def _judging(
     by_id, empty_is_zero = config.join == "id", config.empty_answers == "zero"
     candidate = line if isinstance(line, FailedLine) else line.candidate
     id, query = candidate.id, candidate.intent
+    joining_query = query or None
+    if by_id and id:
+        joining_query = None
     try:
-        record = gold.find(id or None, None if by_id and id else query or None)
+        record = gold.find(id or None, joining_query)
     except InputError as clash:
         problem = f"{clash.problem} (--join id joins by the id, whatever the query)"
         raise InputError(clash.path, problem, line=clash.line, field=clash.field) from None
     if record is None:
         return None
     joined.add(builtins.id(record))
-    golds = record.intent or ""
-    judged_by = (golds or query) if by_id else (query or golds)
+    gold_query = record.intent or ""
+    judged_by = query or gold_query
+    if by_id:
+        judged_by = gold_query or query
     instance = Instance(id or record.id or f"line {line.line}", judged_by, "", record.nuggets)
-    if isinstance(line, CandidateLine) and (line.candidate.answer or empty_is_zero):
-        return Judging(instance, line.candidate.answer)
     if isinstance(line, CandidateLine):
+        answer = line.candidate.answer
+        if answer or empty_is_zero:
+            return Judging(instance, answer)
         return Judging(instance, "", NoAnswer("the candidate's answer is empty"))
     failure = line.failure
+    # A search that ended without an answer reports an error, and is as empty as an answer without text.
     if not lacks_answer(failure.step, failure.kind):
         return Judging(instance, "", ReportedFailure(failure.message))
     return Judging(instance, "", None if empty_is_zero else NoAnswer(failure.message))
@@ -260,10 +276,17 @@ def _check_distinct(
 
     ordered = np.sort(np.asarray(ids))
     repeated = set(ordered[1:][ordered[1:] == ordered[:-1]].tolist())
-    earlier: dict[str, int] = {}
-    for line, judging in judgings() if repeated else ():
-        if judging and hash(id := judging.instance.id) in repeated and earlier.setdefault(id, line) != line:
-            raise InputError(file, f"{id!r} is also the id of line {earlier[id]}", line=line, field="id")
+    if not repeated:
+        return
+    # Equal hashes are no proof: only the ids themselves are, and they are read a second time.
+    line_by_id: dict[str, int] = {}
+    for line, judging in judgings():
+        if judging is None or id_hash(judging.instance.id) not in repeated:
+            continue
+        id = judging.instance.id
+        earlier = line_by_id.setdefault(id, line)
+        if earlier != line:
+            raise InputError(file, f"{id!r} is also the id of line {earlier}", line=line, field="id")
 
 
 class Repeats:
@@ -275,19 +298,21 @@ class Repeats:
     def __init__(self, systems: Sequence[Answers]) -> None:
         import numpy as np
 
-        hashes = np.concatenate(
-            [np.asarray(array(HASHES)), *(np.asarray(answers.question_hashes) for answers in systems)]
-        )
+        # An empty column in front: nothing cannot be concatenated.
+        columns = [np.asarray(array(HASHES))]
+        for answers in systems:
+            columns.append(np.asarray(answers.question_hashes))
+        hashes = np.concatenate(columns)
         hashes.sort()
         failures = slice(*np.searchsorted(hashes, [0, 1]))
         if failures.start < failures.stop:
             hashes = np.delete(hashes, failures)
-        again = hashes[1:] == hashes[:-1]
+        is_repeated = hashes[1:] == hashes[:-1]
         self.n_asked = len(hashes)
         """Answers to be judged, without failures."""
-        self.n_repeated = int(again.sum())
+        self.n_repeated = int(is_repeated.sum())
         """Of these, the ones whose question an earlier one asks too."""
-        self._repeated = array(HASHES, np.unique(hashes[1:][again]).tobytes())
+        self._repeated = array(HASHES, np.unique(hashes[1:][is_repeated]).tobytes())
 
     def __contains__(self, judging: Judging) -> bool:
         repeated = self._repeated

@@ -111,18 +111,20 @@ class ModelAnswerer:
     async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
         """A short phrase from q*, or `unknown`."""
         language = language_of(view.fused_query)
-        seen: dict[str, Any] = {"clear_query": view.fused_query}
+        prompt, policy = "answer", None
+        fields: dict[str, Any] = {"clear_query": view.fused_query}
         if view.conversation is not None:
-            seen["conversation"] = conversation_text(view.conversation, "questions", language)
+            prompt, policy = "respond", PATIENT
+            fields["conversation"] = conversation_text(view.conversation, "questions", language)
         return await self.role.ask(
             ctx,
             f"answer/{turn}",
-            "answer" if view.conversation is None else "respond",
+            prompt,
             language,
             ShortPhrase(exact=self.exact_unknown),
             on_record=("clear_query",),
-            policy=None if view.conversation is None else PATIENT,
-            **seen,
+            policy=policy,
+            **fields,
             clarification_question=view.question,
         )
 
@@ -165,49 +167,68 @@ async def converse(
     The last turn's `query` is to be searched. With `every_turn` the conversation is evaluated turn by turn instead: the
     earlier turns of mode "respond" are reformulated, too, and questions asked at once remain unanswered.
     """
-    q, select = instance.query, system.mode == "select"
     if system.mode == "at-once":
-        offer = await clarifier.offer(ctx, TurnView(q, Conversation(q), system.k), 1)
-        turn = ConversationTurn(offer.offered, offer.types, offer.reasoning)
-        if every_turn:
-            return (turn,)
-        answers = await answer_all(ctx, participants, instance, offer.offered)
-        turn = replace(turn, answers=answers)
-        with made_before(Outcome(instance, system.k, offer.offered, answers, turns=(turn,))):
-            q_hat = await rewrite(ctx, participants, instance, offer.offered, answers)
-        return (replace(turn, query=q_hat),)
-    query, history, turns = q, Conversation(q), list[ConversationTurn]()
+        turn = await _ask_at_once(ctx, participants, clarifier, instance, system, answered=not every_turn)
+        return (turn,)
+    query, history, turns = instance.query, Conversation(instance.query), list[ConversationTurn]()
+    n_offered = QUERIES_OFFERED if system.mode == "select" else 1
     for n in range(1, system.k + 1):
-        offer = await clarifier.offer(ctx, TurnView(query, history, QUERIES_OFFERED if select else 1), n)
+        offer = await clarifier.offer(ctx, TurnView(query, history, n_offered), n)
         turn = ConversationTurn(offer.offered, offer.types, offer.reasoning)
-        if select:
+        if system.mode == "select":
             choices = SelectorView(instance.intent, history, offer.offered)
             chosen = await participants.selector.select(ctx, choices, n)
-            reply = query = offer.offered[chosen]
+            query = reply = offer.offered[chosen]
             turn = replace(turn, chosen=chosen, query=query)
         else:
             (question,) = offer.offered
             view = AnswererView(instance.intent, question, history)
             answer = await participants.answerer.answer(ctx, view, n)
             reply, turn = answer.text, replace(turn, answers=(answer,))
-        history = Conversation(q, (*history.exchanges, Exchange(offer.offered, reply)))
-        if not select and (every_turn or n == system.k):
+        history = Conversation(instance.query, (*history.exchanges, Exchange(offer.offered, reply)))
+        is_final = n == system.k
+        # A chosen query is the turn's query already.
+        if system.mode == "respond" and (every_turn or is_final):
             # Before the last turn not all questions have been asked: that conversation is none yet.
-            asked = (*turns, turn) if n == system.k else ()
+            asked = (*turns, turn) if is_final else ()
             with made_before(Outcome(instance, system.k, *answered_questions(asked), turns=asked)):
-                summed_up = await participants.reformulator.reformulate(ctx, ReformulatorView(history), n)
-            turn = replace(turn, query=summed_up)
+                summary = await participants.reformulator.reformulate(ctx, ReformulatorView(history), n)
+            turn = replace(turn, query=summary)
         turns.append(turn)
     return tuple(turns)
+
+
+async def _ask_at_once(
+    ctx: Context,
+    participants: Participants,
+    clarifier: TurnClarifier,
+    instance: Instance,
+    system: System,
+    *,
+    answered: bool,
+) -> ConversationTurn:
+    """The only turn of mode "at-once"; unless it is to be `answered`, questions alone."""
+    query = instance.query
+    offer = await clarifier.offer(ctx, TurnView(query, Conversation(query), system.k), 1)
+    turn = ConversationTurn(offer.offered, offer.types, offer.reasoning)
+    if not answered:
+        return turn
+    answers = await answer_all(ctx, participants, instance, offer.offered)
+    turn = replace(turn, answers=answers)
+    with made_before(Outcome(instance, system.k, offer.offered, answers, turns=(turn,))):
+        q_hat = await rewrite(ctx, participants, instance, offer.offered, answers)
+    return replace(turn, query=q_hat)
 
 
 async def answer_all(
     ctx: Context, participants: Participants, instance: Instance, questions: tuple[str, ...]
 ) -> tuple[Answer, ...]:
     """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2)."""
-    views = [AnswererView(instance.intent, question) for question in questions]
-    answer = participants.answerer.answer
-    return tuple(await ctx.gather([partial(answer, ctx, view, n) for n, view in enumerate(views, 1)]))
+    calls = []
+    for n, question in enumerate(questions, 1):
+        view = AnswererView(instance.intent, question)
+        calls.append(partial(participants.answerer.answer, ctx, view, n))
+    return tuple(await ctx.gather(calls))
 
 
 async def rewrite(
@@ -226,9 +247,13 @@ def answered_questions(
     turns: tuple[ConversationTurn, ...],
 ) -> tuple[tuple[str, ...], tuple[Answer, ...]]:
     """The questions that the user answered, and the answers; both are empty in mode "select"."""
-    answered = [turn for turn in turns if turn.answers]
-    questions = tuple(question for turn in answered for question in turn.offered)
-    return questions, tuple(answer for turn in answered for answer in turn.answers)
+    questions: list[str] = []
+    answers: list[Answer] = []
+    for turn in turns:
+        if turn.answers:
+            questions += turn.offered
+            answers += turn.answers
+    return tuple(questions), tuple(answers)
 
 
 # --- Prompting schemes: what a Clarifier is asked for at a turn
@@ -250,7 +275,10 @@ def prompt_of(scheme: Scheme, mode: Mode) -> str:
     """The name of the Clarifier's prompt; "clarify" for the benchmark's own scheme, which asks at once only."""
     if scheme == "cts":
         return "clarify"
-    return scheme.replace("-", "_") + ("_queries" if mode == "select" else "")
+    name = scheme.replace("-", "_")
+    if mode == "select":
+        name += "_queries"
+    return name
 
 
 def prompts_of(system: System) -> list[str]:
@@ -313,10 +341,13 @@ def conversation_text(
     Answer 1: ...                               Chosen 1: ...
     """
     query, question, answer, offered, chosen = _LABELS[language]
-    shown, reply = (question, answer) if offering == "questions" else (offered, chosen)
+    offer_label, reply_label = offered, chosen
+    if offering == "questions":
+        offer_label, reply_label = question, answer
     lines = [f"{query}: {conversation.first_query}"]
     for turn, exchange in enumerate(conversation.exchanges, 1):
-        lines += [f"{shown} {turn}: {' | '.join(exchange.offered)}", f"{reply} {turn}: {exchange.reply}"]
+        lines.append(f"{offer_label} {turn}: {' | '.join(exchange.offered)}")
+        lines.append(f"{reply_label} {turn}: {exchange.reply}")
     return "\n".join(lines)
 
 

@@ -38,7 +38,7 @@ from cts_async.protocol.systems import (
     with_embedded_file,
 )
 from cts_async.records import ConversationTurn, Instance, language_of
-from cts_async.runs.files import TALK
+from cts_async.runs.manifest import TALK
 from cts_async.runs.results import conversation_json, failure_line
 
 _CHOOSE_MODELS: Final = "--model, --support, --all NAME"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
+from itertools import product
 from math import ceil
+from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -40,7 +41,7 @@ from cts_async.protocol.systems import System
 from cts_async.protocol.views import Conversation, Exchange, RewriterView
 from cts_async.records import JUDGING, Instance, language_of
 from cts_async.runs.files import RESULTS, STEPS
-from cts_async.runs.manifest import read_manifest, sessions_of
+from cts_async.runs.manifest import read_manifest
 from cts_async.runs.results import answered, failed, read_results
 from cts_async.search.catalog import EngineSpec, ReaderSpec
 
@@ -63,8 +64,6 @@ AROUND = 10.0
 """Tokens of the JSON syntax around a list."""
 PAGE, EVIDENCE = 4000.0, 350.0
 """Tokens of a page that a model reads for a goal, and of its reply."""
-LINK_CHARS, VISIT_CHARS = 80, 300
-"""Characters of syntax around a result's snippet, and around a page's evidence."""
 FEWEST_TURNS = 4
 """The assumed minimum of turns per search, if so many are allowed; half of those allowed, if that is more."""
 
@@ -157,9 +156,12 @@ class StepUsage:
     output_tokens: int = 0
     latency_s: float = 0.0
 
-    def add(self, other: StepUsage) -> None:
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+    def add(self, usage: StepUsage) -> None:
+        self.steps += usage.steps
+        self.calls += usage.calls
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+        self.latency_s += usage.latency_s
 
 
 Usages = dict[tuple[str, str], StepUsage]
@@ -170,7 +172,7 @@ Usages = dict[tuple[str, str], StepUsage]
 class PastUsage:
     """The usage of one system's run; empty without a run."""
 
-    seen: Usages = field(default_factory=dict)
+    usages: Usages = field(default_factory=dict)
     searches: int = 0
     turns: int = 0
     """Model calls of all these searches."""
@@ -185,47 +187,56 @@ class PastUsage:
 
 def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: bool = False) -> PastUsage:
     """Read the run in `directory`; of the judging steps only those of `judges` count."""
-    observed = PastUsage()
+    past = PastUsage()
     manifest = read_manifest(directory)
     if manifest is None:
-        return observed
-    noted = manifest.get("forecast")
-    observed.forecast = noted if isinstance(noted, dict) else None
-    observed.wall_s = sum(session.get("wall_s") or 0.0 for session in sessions_of(manifest))
-    turns: dict[str, int | None] = {}
+        return past
+    past.forecast = manifest.forecast
+    past.wall_s = manifest.wall_s
+    turns_by_id: dict[str, int | None] = {}
+    """Model calls of each instance's search; None for a failure without an answer."""
     for line in read_results(directory / RESULTS):
-        search = line.get("search")
-        calls = search.get("model_calls") if isinstance(search, dict) else None
-        n = calls if isinstance(calls, int) else 0
-        turns[line["id"]] = n if answered(line) or not failed(line) else None
-    finished = [n for n in turns.values() if n is not None]
-    observed.searches, observed.turns = len(finished), sum(finished)
-    observed.done = {id for id, n in turns.items() if n is not None or not retry_failed}
-    judging = {f"{JUDGING}{judge}" for judge in judges}
+        turns_by_id[line["id"]] = None
+        if answered(line) or not failed(line):
+            search = line.get("search")
+            calls = search.get("model_calls") if isinstance(search, dict) else None
+            turns_by_id[line["id"]] = calls if isinstance(calls, int) else 0
+    for id, turns in turns_by_id.items():
+        if turns is not None:
+            past.searches += 1
+            past.turns += turns
+        if turns is not None or not retry_failed:
+            past.done.add(id)
+    judging_steps = {f"{JUDGING}{judge}" for judge in judges}
     for record in read_records(directory / STEPS):
         step = str(record.get("step"))
-        if "model" not in record or (step.startswith(JUDGING) and step not in judging):
+        if "model" not in record or (step.startswith(JUDGING) and step not in judging_steps):
             continue
         key = step.split("/", 1)[0], str(record["model"])
-        usage, ok = record.get("usage") or {}, bool(record.get("ok"))
-        seen = observed.seen.setdefault(key, StepUsage())
-        seen.steps += ok
-        seen.calls += int(record.get("attempts", 1))
-        seen.input_tokens += int(usage.get("input", 0))
-        seen.output_tokens += int(usage.get("output", 0))
-        seen.latency_s += float(record.get("latency_s", 0.0))
-        observed.begun[key] += ok and record.get("instance") not in observed.done
-    return observed
+        tokens, succeeded = record.get("usage") or {}, bool(record.get("ok"))
+        usage = past.usages.setdefault(key, StepUsage())
+        usage.calls += int(record.get("attempts", 1))
+        usage.input_tokens += int(tokens.get("input", 0))
+        usage.output_tokens += int(tokens.get("output", 0))
+        usage.latency_s += float(record.get("latency_s", 0.0))
+        if succeeded:
+            usage.steps += 1
+            if record.get("instance") not in past.done:
+                past.begun[key] += 1
+    return past
 
 
 def actual(plan: Plan, runs: Iterable[PastUsage]) -> Effort:
     """The effort of the runs so far."""
-    callable_models = plan.catalogue.models.values() if plan.catalogue else ()  # by custom roles
-    by_model, total = {spec.model: spec for spec in (*callable_models, *plan.specs.values())}, Effort()
+    specs: dict[str, ModelSpec] = {}
+    if plan.catalogue is not None:  # custom roles may have asked any of its models
+        specs |= {spec.model: spec for spec in plan.catalogue.models.values()}
+    specs |= {spec.model: spec for spec in plan.specs.values()}
+    total = Effort()
     for run in runs:
-        for (_, model), seen in run.seen.items():
-            if model in by_model:
-                total += effort_of(by_model[model], seen.calls, seen.input_tokens, seen.output_tokens)
+        for (_, model), usage in run.usages.items():
+            if model in specs:
+                total += effort_of(specs[model], usage.calls, usage.input_tokens, usage.output_tokens)
     return total
 
 
@@ -242,31 +253,48 @@ class _Estimates:
 
     def of(self, system: System) -> Iterator[StepsForecast]:
         """All steps of a system that models take, per instance, averaged over the sample."""
-        estimates = {"agent": self._search, "visit": self._visits, "judge": self._judging}
         for prompt, model in self.plan.prompted(system):
-            if model in self.plan.specs and prompt != "gold":
-                estimate = estimates.get(prompt) or partial(self._before_search, prompt)
-                yield estimate(system, model)
+            if model not in self.plan.specs or prompt == "gold":
+                continue
+            if prompt == "agent":
+                yield self._search(system, model)
+            elif prompt == "visit":
+                yield self._visits(system, model)
+            elif prompt == "judge":
+                yield self._judging(system, model)
+            else:
+                yield self._before_search(prompt, system, model)
 
     def _before_search(self, prompt: str, system: System, model: str) -> StepsForecast:
         """A step of clarifying or answering; prompts within a conversation are averaged over its turns."""
-        k, select = system.k, system.mode == "select"
-        turns, offered = (1, k) if system.mode == "at-once" else (k, QUERIES_OFFERED if select else 1)
-        offer = AROUND + offered * (OFFER if select else QUESTION)
-        offer += REASONING * (system.scheme in ("cot", "at-cot")) + AROUND * (system.scheme == "at-cot")
-        # Kind of step, tokens of its reply, steps, how many of them in a row, turns before them.
-        kind, reply, steps, in_a_row, histories = {
-            "answer": ("answer", ANSWER, k, 1, range(1)),
-            "rewrite": ("rewrite", REWRITE, 1, 1, range(1)),
-            "respond": ("answer", ANSWER, k, k, range(turns)),
-            "reformulate": ("reformulate", REWRITE, 1, 1, range(k, k + 1)),
-            "select_query": ("select", CHOICE, k, k, range(turns)),
-        }.get(prompt, ("clarify", offer, turns, turns, range(turns)))
-        inputs = [
-            self._prompt_tokens(model, prompt, instance, _fields(system, instance, offered, history))
-            for instance in self.sample
-            for history in histories
-        ]
+        k = system.k
+        turns, n_offered, offer = k, 1, QUESTION
+        if system.mode == "at-once":
+            turns, n_offered = 1, k
+        elif system.mode == "select":
+            n_offered, offer = QUERIES_OFFERED, OFFER
+        kind, reply, steps, in_a_row = "clarify", AROUND + n_offered * offer, turns, turns
+        histories = range(turns)
+        """Turns before each step."""
+        if system.scheme in ("cot", "at-cot"):
+            reply += REASONING
+        if system.scheme == "at-cot":  # the ambiguity types are a list of their own
+            reply += AROUND
+        if prompt == "answer":
+            kind, reply, steps, in_a_row = "answer", ANSWER, k, 1
+        elif prompt == "rewrite":
+            kind, reply, steps, in_a_row = "rewrite", REWRITE, 1, 1
+        elif prompt == "respond":
+            kind, reply, steps, in_a_row = "answer", ANSWER, k, k
+        elif prompt == "reformulate":
+            kind, reply, steps, in_a_row = "reformulate", REWRITE, 1, 1
+            histories = range(k, k + 1)
+        elif prompt == "select_query":
+            kind, reply, steps, in_a_row = "select", CHOICE, k, k
+        inputs = []
+        for instance, history in product(self.sample, histories):
+            fields = _fields(system, instance, n_offered, history)
+            inputs.append(self._prompt_tokens(model, prompt, instance, fields))
         each = step_of(self.plan.specs[model], inputs, reply)
         return StepsForecast(system.label, kind, model, steps, *each, in_a_row)
 
@@ -279,14 +307,14 @@ class _Estimates:
             query = instance.query if system.kind == "orig" else instance.intent
             prompt = plan.prompts.of(model).agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
             opening = input_tokens(prompt.render(question=query, current_date=plan.current_date))
-            per_turn = turn + _tool_chars(plan) * _per_char(query) + 2 * PER_MESSAGE
+            per_turn = turn + plan.toolbox.response_chars(plan.settings) * _per_char(query) + 2 * PER_MESSAGE
             inputs.append(opening + per_turn * (turns - 1) / 2)
         each = step_of(plan.specs[model], inputs, (turn * (turns - 1) + final) / turns)
         return StepsForecast(system.label, "search", model, turns, *each, turns)
 
     def _visits(self, system: System, model: str) -> StepsForecast:
-        """Pages that a model reads: one for every second tool call."""
-        spec, visits = self.plan.specs[model], (self.turns - 1) / 2
+        """Pages that a model reads: one for each visit."""
+        spec, visits = self.plan.specs[model], (self.turns - 1) * self.plan.toolbox.share("visit")
         page = min(PAGE, page_tokens(spec))
         inputs = []
         for instance in self.sample:
@@ -324,8 +352,9 @@ def _fields(system: System, instance: Instance, offered: int, turns: int) -> dic
     query, intent = instance.query, instance.intent
     language = language_of(query)
     question, answer, offer = _filler(QUESTION, query), _filler(ANSWER, query), _filler(OFFER, query)
-    select = system.mode == "select"
-    exchange = Exchange((offer,) * QUERIES_OFFERED, offer) if select else Exchange((question,), answer)
+    exchange = Exchange((question,), answer)
+    if system.mode == "select":
+        exchange = Exchange((offer,) * QUERIES_OFFERED, offer)
     conversation = Conversation(query, (exchange,) * turns)
     return {
         "blurred_query": query,
@@ -346,6 +375,7 @@ def _filler(tokens: float, like: str) -> str:
 
 def _per_char(like: str) -> float:
     """Tokens per character in the language of `like`."""
+    # A Chinese character has three bytes in UTF-8.
     return FIRST_PER_BYTE * (3 if language_of(like) == "zh" else 1)
 
 
@@ -358,13 +388,6 @@ def _agent_tokens(plan: Plan) -> tuple[float, float]:
     return think + AROUND * 2, think + answer + AROUND
 
 
-def _tool_chars(plan: Plan) -> float:
-    """Characters of a tool result: half of the calls search one query, the others visit one page."""
-    settings = plan.settings
-    found = settings.results_per_query * (settings.snippet_chars + LINK_CHARS)
-    return (found + settings.page_chars + VISIT_CHARS) / 2
-
-
 def judge_tokens(
     prompts: PromptSet, spec: ModelSpec, answers: Iterable[tuple[Instance, str]]
 ) -> tuple[list[float], float]:
@@ -372,12 +395,12 @@ def judge_tokens(
     inputs: list[float] = []
     n_nuggets = 0
     for instance, answer in answers:
-        query, n_nuggets = instance.intent, n_nuggets + len(instance.nuggets)
-        prompt = prompts.get("judge", language_of(query), spec.prompt_size)
-        inputs += [
-            input_tokens(prompt.render(query=query, nuggets=text, candidate_answer=answer))
-            for text in nuggets_by_call(instance.nuggets, spec.judge_nuggets)
-        ]
+        intent = instance.intent
+        n_nuggets += len(instance.nuggets)
+        prompt = prompts.get("judge", language_of(intent), spec.prompt_size)
+        for nuggets in nuggets_by_call(instance.nuggets, spec.judge_nuggets):
+            messages = prompt.render(query=intent, nuggets=nuggets, candidate_answer=answer)
+            inputs.append(input_tokens(messages))
     return inputs, n_nuggets / max(1, len(inputs)) * PER_NUGGET + AROUND
 
 
@@ -388,26 +411,36 @@ def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsFor
         f"and {PER_MESSAGE:g} a message"
     )
     turn, final = _agent_tokens(plan)
-    schemes = f", {REASONING:g} a scheme's reasoning, {OFFER:g} an offered query, {CHOICE:g} a choice"
+    replies = f"{QUESTION:g} a question, {ANSWER:g} an answer, {REWRITE:g} a rewritten query"
+    if any(system.converses for system in plan.systems):
+        replies += f", {REASONING:g} a scheme's reasoning, {OFFER:g} an offered query, {CHOICE:g} a choice"
     yield (
-        f"replies in tokens: {QUESTION:g} a question, {ANSWER:g} an answer, {REWRITE:g} a rewritten query"
-        f"{schemes * any(system.converses for system in plan.systems)}, "
-        f"{turn:g} a turn of the agent, {final:g} its answer, {PER_NUGGET:g} a nugget judged; no hidden reasoning"
+        f"replies in tokens: {replies}, {turn:g} a turn of the agent, {final:g} its answer, "
+        f"{PER_NUGGET:g} a nugget judged; no hidden reasoning"
     )
     if plan.searches and plan.roles.agent in plan.specs:
+        response_chars = plan.toolbox.response_chars(plan.settings)
         yield (
             f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
-            f"gives back {_tool_chars(plan):,.0f} characters, and every later turn reads them again"
+            f"gives back {response_chars:,.0f} characters, and every later turn reads them again"
         )
     if plan.searches and plan.roles.visit:
-        yield f"every other tool call visits one page, which {plan.roles.visit} reads in one call"
+        often = "every other tool call" if plan.toolbox.share("visit") == 1 / 2 else "a visit"
+        yield f"{often} visits one page, which {plan.roles.visit} reads in one call"
+    if plan.searches and not plan.toolbox.is_default:
+        calls = (turns - 1) / len(plan.toolbox.tools)
+        yield f"tools: {', '.join(plan.toolbox.names)}, each called equally often: {calls:.3g} times a search"
     yield f"a call: {SENDING_S:g} s and its reply at {TOKENS_PER_S:g} tokens a second; none fails"
-    if plan.searches and (tools := [spec.name for spec in plan.search.opened]):
+    tools = [spec.name for spec in plan.search.opened]
+    if plan.searches and tools:
         yield f"each tool call is one request to {' or '.join(tools)}"
-    measured = {(steps.kind, steps.model): steps.observed for steps in work if steps.observed}
+    measured: dict[str, int] = {}
+    for steps in work:
+        if steps.observed:
+            measured[f"{steps.kind} by {steps.model}"] = steps.observed
     if measured:
-        steps = ", ".join(f"{kind} by {model} ({n} steps)" for (kind, model), n in measured.items())
-        yield f"seen in this run, in place of the above: {steps}"
+        texts = [f"{text} ({n} steps)" for text, n in measured.items()]
+        yield f"seen in this run, in place of the above: {', '.join(texts)}"
     if plan.human_answers is not None:
         yield f"answers: people's, from {plan.dataset.name}; no calls"
     for given in plan.given.values():
@@ -493,34 +526,40 @@ class Forecast:
 def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Forecast:
     """The forecast of what `plan` has left after `runs`, with their observed averages; without them, of all of it."""
     runs = runs or {}
-    sample, left = _sample(plan, {system: run.done for system, run in runs.items()})
+    sample, n_left = _sample(plan, {system: run.done for system, run in runs.items()})
     turns = _turns_of(plan, runs.values())
     estimates = _Estimates(plan, sample, turns)
-    work = []
+    work: list[StepsForecast] = []
     for system in plan.systems:
-        seen = _usage_for(system, runs)
-        work += [
-            _with_past_usage(plan, one, left[system], seen, runs.get(system)) for one in estimates.of(system)
-        ]
-    names = {name for system in plan.systems for name in plan.players(system).values()}
+        past = _usage_for(system, runs)
+        for estimate in estimates.of(system):
+            work.append(_with_past_usage(plan, estimate, n_left[system], past, runs.get(system)))
+    names: set[str] = set()
+    for system in plan.systems:
+        names.update(plan.players(system).values())
+    # Those that code of the user's may ask besides have no number of calls to forecast.
     players = [spec for name, spec in plan.specs.items() if name in names]
-    walks = {system: _instance_s(work, system) for system in plan.systems if left[system]}
+    # The last turn of a search answers, all others call a tool.
+    services, tool_work = _tool_work(plan, sum(n_left.values()) * (turns - 1))
+    lanes = (*lanes_of(players, work), *lanes_of(services, tool_work))
     width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in players)
-    tools = plan.search.opened if plan.roles.agent in plan.specs else []
-    each = sum(left.values()) * (turns - 1) / 2  # half of the turns but the last search, the others visit
-    tool_work = [
-        StepsForecast("", "tool", spec.name, each, _request_of(spec), SENDING_S, 1.0) for spec in tools
-    ]
-    lanes = (*lanes_of(players, work), *lanes_of(tools, tool_work))
-    chain_s = max(walks.values(), default=0.0)
-    in_flight_s = sum(walk_s * left[system] for system, walk_s in walks.items()) / width
-    times = [(lane.time_s, f"{lane.name}: {lane.binding}") for lane in lanes]
-    times += [(in_flight_s, f"{width} instances in flight"), (chain_s, "one instance's walk")]
-    time_s, binding = max(times, key=lambda bound: bound[0])
+    chain_s = in_flight_s = 0.0
+    for system, n_instances in n_left.items():
+        if n_instances:
+            instance_s = _instance_s(work, system)
+            chain_s = max(chain_s, instance_s)
+            in_flight_s += instance_s * n_instances
+    in_flight_s /= width
+    bounds = [(lane.time_s, f"{lane.name}: {lane.binding}") for lane in lanes]
+    bounds += [(in_flight_s, f"{width} instances in flight"), (chain_s, "one instance's walk")]
+    time_s, binding = max(bounds, key=itemgetter(0))
+    unknown = []
+    for label, roles in plan.custom.items():
+        unknown += [f"{label} ({role})" for role in roles]
     return Forecast(
         work=tuple(work),
         lanes=lanes,
-        left={system.label: n for system, n in left.items()},
+        left={system.label: n_instances for system, n_instances in n_left.items()},
         chain_s=chain_s,
         in_flight=width,
         in_flight_s=in_flight_s,
@@ -529,8 +568,28 @@ def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Fore
         unpriced=unpriced_models(players),
         assumptions=tuple(_assumptions(plan, len(sample), turns, work)),
         tools=tuple(tool_work),
-        unknown=tuple(f"{label} ({role})" for label, roles in plan.custom.items() for role in roles),
+        unknown=tuple(unknown),
     )
+
+
+def _tool_work(plan: Plan, n_calls: float) -> tuple[list[EngineSpec | ReaderSpec], list[StepsForecast]]:
+    """The services that so many calls of tools take, and the requests to each; then the calls of tools without one."""
+    specs: list[EngineSpec | ReaderSpec] = []
+    work: list[StepsForecast] = []
+    # An agent of the user's own uses the tools as it likes.
+    if not plan.searches or plan.roles.agent not in plan.specs:
+        return specs, work
+    services = {"search": plan.search.engine, "visit": plan.search.reader}
+    n_calls_each = n_calls / len(plan.toolbox.tools)
+    for tool in plan.toolbox.tools:
+        spec = services.get(tool.service)
+        if spec is None:
+            work.append(StepsForecast("", "tool", tool.name, n_calls_each, Effort(1.0), 0.0, 1.0))
+        elif spec in plan.search.opened:
+            specs.append(spec)
+            request = _request_of(spec)
+            work.append(StepsForecast("", "tool", spec.name, n_calls_each, request, SENDING_S, 1.0))
+    return specs, work
 
 
 def _request_of(spec: EngineSpec | ReaderSpec) -> Effort:
@@ -539,74 +598,86 @@ def _request_of(spec: EngineSpec | ReaderSpec) -> Effort:
     return Effort(1.0, cost_usd=usd or 0.0, priced=usd is not None)
 
 
-def manifest_forecast(plan: Plan, planned: Forecast, system: System) -> dict[str, Any]:
+def manifest_forecast(plan: Plan, planned: Forecast, system: System) -> Mapping[str, Any]:
     """One system's forecast for its manifest: that of the first session, or a new one if instances were added."""
-    before = (read_manifest(plan.systems[system]) or {}).get("forecast")
-    if isinstance(before, dict) and int(before.get("instances", 0)) >= plan.n_instances:
-        return before
+    manifest = read_manifest(plan.systems[system])
+    if manifest is not None and manifest.forecast is not None:
+        n_instances = manifest.forecast.get("instances") or 0
+        if int(n_instances) >= plan.n_instances:
+            return manifest.forecast
     effort = planned.of(system.label).as_json()
     return {"instances": plan.n_instances, **effort, "time_s": round(planned.time_s, 1)}
 
 
 def _sample(plan: Plan, done: Mapping[System, set[str]]) -> tuple[list[Instance], dict[System, int]]:
     """An even sample of the instances, and the number of unfinished ones by system."""
-    every = max(1, ceil(plan.n_instances / SAMPLE))
+    sampled_every = max(1, ceil(plan.n_instances / SAMPLE))
     sample: list[Instance] = []
-    left = dict.fromkeys(plan.systems, 0)
+    n_left = dict.fromkeys(plan.systems, 0)
     for i, instance in enumerate(plan.instances()):
-        if i % every == 0:
+        if i % sampled_every == 0:
             sample.append(instance)
         for system in plan.systems:
-            left[system] += instance.id not in done.get(system, ())
-    return sample, left
+            if instance.id not in done.get(system, ()):
+                n_left[system] += 1
+    return sample, n_left
 
 
 def _turns_of(plan: Plan, runs: Iterable[PastUsage]) -> float:
     """Model calls of a search: as observed, else as assumed from the number allowed."""
-    runs = list(runs)
-    searches, turns = sum(run.searches for run in runs), sum(run.turns for run in runs)
+    searches = turns = 0
+    for run in runs:
+        searches += run.searches
+        turns += run.turns
+    if searches >= FEWEST_STEPS:
+        return turns / searches
     allowed = plan.settings.max_turns
-    return (
-        turns / searches if searches >= FEWEST_STEPS else max(ceil(allowed / 2), min(allowed, FEWEST_TURNS))
-    )
+    return max(ceil(allowed / 2), min(allowed, FEWEST_TURNS))
 
 
 def _usage_for(system: System, runs: Mapping[System, PastUsage]) -> Usages:
     """Past usage that applies to a system: kinds that depend on how it asks only from runs that ask alike."""
-    together: defaultdict[tuple[str, str], StepUsage] = defaultdict(StepUsage)
-    for other, run in runs.items():
-        same = replace(other, clarifier=system.clarifier, k=system.k, kind=system.kind) == system
-        for (kind, model), seen in run.seen.items():
-            if same or kind not in BY_SCHEME:
-                together[kind, model].add(seen)
-    return together
+    usages: defaultdict[tuple[str, str], StepUsage] = defaultdict(StepUsage)
+    for run_system, run in runs.items():
+        # The length of a question depends on neither the Clarifier nor the number of questions.
+        asks_alike = replace(run_system, clarifier=system.clarifier, k=system.k, kind=system.kind) == system
+        for (kind, model), usage in run.usages.items():
+            if asks_alike or kind not in BY_SCHEME:
+                usages[kind, model].add(usage)
+    return usages
 
 
 def _with_past_usage(
-    plan: Plan, work: StepsForecast, left: int, measured: Usages, run: PastUsage | None
+    plan: Plan, work: StepsForecast, n_left: int, usages: Usages, run: PastUsage | None
 ) -> StepsForecast:
     """The work on all unfinished instances, with observed averages if there are enough observations."""
     spec = plan.specs[work.model]
     key = work.kind, spec.model
-    steps = work.steps * left
+    steps = work.steps * n_left
     if run is not None:
         steps = max(0.0, steps - run.begun[key])
-    seen = measured.get(key)
-    if seen is None or seen.steps < FEWEST_STEPS:
+    usage = usages.get(key)
+    if usage is None or usage.steps < FEWEST_STEPS:
         return replace(work, steps=steps)
-    n = seen.steps
-    tokens = seen.input_tokens / n, seen.output_tokens / n
-    if not seen.input_tokens:  # some servers report no usage
+    n = usage.steps
+    tokens = usage.input_tokens / n, usage.output_tokens / n
+    if not usage.input_tokens:  # some servers report no usage
         tokens = work.each.input_tokens, work.each.output_tokens
-    each = effort_of(spec, seen.calls / n, *tokens)
-    return replace(work, steps=steps, each=each, latency_s=seen.latency_s / n, observed=n)
+    each = effort_of(spec, usage.calls / n, *tokens)
+    return replace(work, steps=steps, each=each, latency_s=usage.latency_s / n, observed=n)
 
 
 def _instance_s(work: Iterable[StepsForecast], system: System) -> float:
     """Seconds of one instance; several judges work concurrently."""
-    own = [steps for steps in work if steps.system == system.label]
-    judging = max((steps.latency_s for steps in own if steps.kind == "judge"), default=0.0)
-    return judging + sum(steps.latency_s * steps.in_a_row for steps in own if steps.kind != "judge")
+    judging_s = walk_s = 0.0
+    for steps in work:
+        if steps.system != system.label:
+            continue
+        if steps.kind == "judge":
+            judging_s = max(judging_s, steps.latency_s)
+        else:
+            walk_s += steps.latency_s * steps.in_a_row
+    return judging_s + walk_s
 
 
 def lanes_of(
@@ -616,15 +687,15 @@ def lanes_of(
     accounts: dict[str, list[ModelSpec | EngineSpec | ReaderSpec]] = {}
     for spec in specs:
         accounts.setdefault(spec.account, []).append(spec)
-    for first, *others in accounts.values():
-        names = tuple(spec.name for spec in (first, *others))
-        own = [steps for steps in work if steps.model in names]
-        effort = total_of(own)
-        under = {
-            "concurrency": sum(steps.effort.calls * steps.latency_s for steps in own) / first.max_concurrency
-        }
-        if first.requests_per_min:
-            under["requests/min"] = effort.calls / first.requests_per_min * 60
-        if isinstance(first, ModelSpec) and first.tokens_per_min:
-            under["tokens/min"] = effort.tokens / first.tokens_per_min * 60
-        yield LaneForecast(first.name, names, effort, under)
+    for sharing in accounts.values():
+        lane, names = sharing[0], tuple(spec.name for spec in sharing)
+        lane_work = [steps for steps in work if steps.model in names]
+        effort = total_of(lane_work)
+        seconds = sum(steps.effort.calls * steps.latency_s for steps in lane_work)
+        under = {"concurrency": seconds / lane.max_concurrency}
+        if lane.requests_per_min:
+            under["requests/min"] = effort.calls / lane.requests_per_min * 60
+        # Tools have no limit of tokens.
+        if isinstance(lane, ModelSpec) and lane.tokens_per_min:
+            under["tokens/min"] = effort.tokens / lane.tokens_per_min * 60
+        yield LaneForecast(lane.name, names, effort, under)

@@ -56,7 +56,8 @@ from cts_async.protocol.run_files import EndedLines, RunFiles
 from cts_async.protocol.systems import PAPER_SUPPORT, System, check_run_name
 from cts_async.protocol.views import ExtractorView, NumberedSource, SearchView
 from cts_async.records import Instance, Trace, language_of
-from cts_async.runs.files import GOLDBUILD, RESULTS
+from cts_async.runs.files import RESULTS
+from cts_async.runs.manifest import GOLDBUILD
 from cts_async.runs.results import LatestLines, Line, failure_line, search_json
 from cts_async.safe_files import atomic_writer, check_writable
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from statistics import fmean
@@ -65,12 +65,15 @@ class Selection:
 
 def collect(turns: Iterable[Turn]) -> tuple[NumberedSource, ...]:
     """All sources of a trace, one for each address (or text without an address), in order of appearance."""
-    found: dict[str, list[tuple[int, Source]]] = {}
+    sources_by_key: dict[str, list[tuple[int, Source]]] = {}
     for number, turn in enumerate(turns):
         for source in turn.sources:
             if source.text.strip():
-                found.setdefault(source_key(source), []).append((number, source))
-    return tuple(_evidence(f"S{n}", pieces) for n, pieces in enumerate(found.values(), 1))
+                sources_by_key.setdefault(source_key(source), []).append((number, source))
+    evidence = []
+    for n, pieces in enumerate(sources_by_key.values(), 1):
+        evidence.append(_evidence(f"S{n}", pieces))
+    return tuple(evidence)
 
 
 def source_key(source: Source) -> str:
@@ -103,12 +106,14 @@ def select(sources: Sequence[NumberedSource], limits: SourceLimits) -> Selection
         if size <= room:
             chosen_ids.add(source.id)
             room -= size
-    chosen = [source for source in sources if source.id in chosen_ids]
-    return Selection(
-        sources=tuple(_shortened(source, allowed) for source in chosen),
-        dropped=tuple(source.id for source in reversed(ranked) if source.id not in chosen_ids),
-        cut=tuple((source.id, len(source.text) - allowed) for source in chosen if len(source.text) > allowed),
-    )
+    chosen, cut = [], []
+    for source in sources:
+        if source.id in chosen_ids:
+            chosen.append(_shortened(source, allowed))
+            if len(source.text) > allowed:
+                cut.append((source.id, len(source.text) - allowed))
+    dropped = [source.id for source in reversed(ranked) if source.id not in chosen_ids]
+    return Selection(tuple(chosen), tuple(dropped), tuple(cut))
 
 
 def source_lines(sources: Sequence[NumberedSource], *, small: bool = False) -> str:
@@ -116,9 +121,13 @@ def source_lines(sources: Sequence[NumberedSource], *, small: bool = False) -> s
 
     JSON objects, or with `small` only `S1: text`.
     """
-    if small:
-        return "\n".join(f"{source.id}: {' '.join(source.text.split())}" for source in sources)
-    return "\n".join(orjson.dumps(source_json(source)).decode() for source in sources)
+    lines = []
+    for source in sources:
+        if small:
+            lines.append(f"{source.id}: {' '.join(source.text.split())}")
+        else:
+            lines.append(orjson.dumps(source_json(source)).decode())
+    return "\n".join(lines)
 
 
 def source_json(source: NumberedSource) -> dict[str, Any]:
@@ -127,15 +136,17 @@ def source_json(source: NumberedSource) -> dict[str, Any]:
 
 
 def _evidence(id: str, pieces: Sequence[tuple[int, Source]]) -> NumberedSource:
-    sources = [source for _, source in pieces]
-    return NumberedSource(
-        id=id,
-        url=_writable(next((source.url.strip() for source in sources if source.url.strip()), "")),
-        title=_writable(next((" ".join(s.title.split()) for s in sources if s.title.strip()), "")),
-        text=_writable("\n".join(_distinct([source.text.strip() for source in sources]))),
-        uses=sum(PAGE_WEIGHT if source.kind == "page" else 1 for source in sources),
-        last=max(number for number, _ in pieces),
-    )
+    """One source of its pieces, each with the number of the turn that found it; url and title are the first ones."""
+    url = title = ""
+    texts, uses, newest_turn = [], 0, 0
+    for turn, source in pieces:
+        url = url or source.url.strip()
+        title = title or " ".join(source.title.split())
+        texts.append(source.text.strip())
+        uses += PAGE_WEIGHT if source.kind == "page" else 1
+        newest_turn = max(newest_turn, turn)
+    text = "\n".join(_without_contained(texts))
+    return NumberedSource(id, _writable(url), _writable(title), _writable(text), uses, newest_turn)
 
 
 def _writable(text: str) -> str:
@@ -143,10 +154,15 @@ def _writable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _distinct(texts: Sequence[str]) -> list[str]:
+def _without_contained(texts: Sequence[str]) -> list[str]:
     """The texts in order, without those contained in another, such as a snippet of a page read later."""
-    different = list(dict.fromkeys(texts))
-    return [text for text in different if not any(text in other for other in different if other != text)]
+    distinct = list(dict.fromkeys(texts))
+    whole = []
+    for text in distinct:
+        n_containing = sum(text in container for container in distinct)
+        if n_containing == 1:  # itself
+            whole.append(text)
+    return whole
 
 
 def _shortened(source: NumberedSource, most: int) -> NumberedSource:
@@ -164,7 +180,7 @@ MAX_PROBLEMS: Final = 12
 MAX_NAMED: Final = 40
 """Characters of the extractor's text that a problem quotes."""
 
-_WRITTEN_WEIGHTS: Final = {f"{weight}{end}": weight for weight in WEIGHTS for end in ("", ".0")}
+_WRITTEN_WEIGHTS: Final = {"1": 1, "2": 2, "3": 3, "1.0": 1, "2.0": 2, "3.0": 3}
 _IDS: Final = re.compile(r"[^\s,;，；、\[\]()【】（）]+")
 _SINGLE_URL: Final = re.compile(r"https?://\S+", re.IGNORECASE)
 
@@ -197,14 +213,16 @@ def check_gold(value: object, sources: Sequence[NumberedSource]) -> tuple[GoldRe
 
 def gold_json(gold: GoldReference) -> dict[str, Any]:
     """The `gold` object of the release's format."""
+    nuggets = []
+    for nugget in gold.nuggets:
+        # The release writes weights as integers.
+        fields = {"id": nugget.id, "text": nugget.text, "weight": int(nugget.weight)}
+        nuggets.append({**fields, "source_ids": list(nugget.source_ids)})
     return {
         "query_intent": gold.query_intent,
         "must_cover": list(gold.must_cover),
         "missing_evidence": list(gold.missing_evidence),
-        "nuggets": [
-            {"id": n.id, "text": n.text, "weight": int(n.weight), "source_ids": list(n.source_ids)}
-            for n in gold.nuggets
-        ],
+        "nuggets": nuggets,
         "reference_urls": list(gold.reference_urls),
         "unsupported_claims": list(gold.unsupported_claims),
         "notes": gold.notes,
@@ -216,10 +234,14 @@ class _Reader:
 
     def __init__(self, sources: Sequence[NumberedSource]) -> None:
         self._urls = {source.id: source.url for source in sources}
-        # Everything that may refer to a source: the id in any case, its number alone, the address.
+        # Everything that may refer to a source: its number alone, the address, the id in any case. Where two mean the
+        # same words, the later of these counts, and of two sources with one address the first.
         self._ids = {source.id.removeprefix("S"): source.id for source in sources}
-        self._ids |= {same_address(source.url): source.id for source in reversed(sources) if source.url}
-        self._ids |= {source.id.casefold(): source.id for source in sources}
+        for source in reversed(sources):
+            if source.url:
+                self._ids[same_address(source.url)] = source.id
+        for source in sources:
+            self._ids[source.id.casefold()] = source.id
         self.problems: list[str] = []
         self._repaired: dict[str, list[str]] = {}
 
@@ -227,38 +249,46 @@ class _Reader:
         intent = self._text(value.get("query_intent"), "query_intent")
         if not intent:
             self.problems.append("query_intent is empty")
-        must_cover, missing, unsupported = (
-            self._texts(value.get(name), name)
-            for name in ("must_cover", "missing_evidence", "unsupported_claims")
-        )
+        # In this order, in which the extractor is told of its mistakes, and repairs are recorded.
+        must_cover = self._texts(value.get("must_cover"), "must_cover")
+        missing_evidence = self._texts(value.get("missing_evidence"), "missing_evidence")
+        unsupported_claims = self._texts(value.get("unsupported_claims"), "unsupported_claims")
         nuggets = self._nuggets(value.get("nuggets"))
+        reference_urls = self._reference_urls(value.get("reference_urls"), nuggets)
+        notes = "\n".join(self._texts(value.get("notes"), "notes"))
+        repairs = [f"{repair}: {', '.join(places)}" for repair, places in self._repaired.items()]
         return GoldReference(
             query_intent=intent,
             must_cover=must_cover,
-            missing_evidence=missing,
+            missing_evidence=missing_evidence,
             nuggets=nuggets,
-            reference_urls=self._reference_urls(value.get("reference_urls"), nuggets),
-            unsupported_claims=unsupported,
-            notes="\n".join(self._texts(value.get("notes"), "notes")),
-            repairs=tuple(f"{what}: {', '.join(where)}" for what, where in self._repaired.items()),
+            reference_urls=reference_urls,
+            unsupported_claims=unsupported_claims,
+            notes=notes,
+            repairs=tuple(repairs),
         )
 
     def _nuggets(self, items: object) -> tuple[Nugget, ...]:
         if not isinstance(items, list) or not items:
             self.problems.append("nuggets must be a list with at least one nugget")
             return ()
-        read = [self._nugget(item, f"nuggets[{n}]") for n, item in enumerate(items)]
-        nuggets = [nugget for nugget in read if nugget]
-        texts: dict[str, Nugget] = {}
+        nuggets: list[Nugget] = []
+        for n, item in enumerate(items):
+            nugget = self._nugget(item, f"nuggets[{n}]")
+            if nugget is not None:
+                nuggets.append(nugget)
+        nugget_by_text: dict[str, Nugget] = {}
         for nugget in nuggets:
             text = letters_only(nugget.text)
-            first = texts.setdefault(text, nugget) if text else nugget
-            if first is not nugget:
+            if not text:  # a problem of its own
+                continue
+            earlier = nugget_by_text.setdefault(text, nugget)
+            if earlier is not nugget:
                 self.problems.append(
-                    f"nuggets {_short(first.id)} and {_short(nugget.id)} say the same; keep one"
+                    f"nuggets {_short(earlier.id)} and {_short(nugget.id)} say the same; keep one"
                 )
-        for id, times in Counter(nugget.id for nugget in nuggets if nugget.id).items():
-            if times > 1:
+        for id, times in Counter(nugget.id for nugget in nuggets).items():
+            if id and times > 1:
                 self.problems.append(f"id {_short(id)} is given to {times} nuggets; ids must differ")
         return tuple(nuggets)
 
@@ -267,13 +297,14 @@ class _Reader:
             self.problems.append(f"{place} is not an object")
             return None
         id = item.get("id")
-        if type(id) is int:
+        if type(id) is int:  # True is an int, too
             self._note("id written as a number", place)
             id = str(id)
         id = self._text(id, f"{place}: id")
         if not id:
             self.problems.append(f"{place}: id is missing")
-        place = f"{place} ({_short(id)})" if id else place
+        else:
+            place = f"{place} ({_short(id)})"
         text = self._text(item.get("text"), f"{place}: text")
         if not letters_only(text):
             self.problems.append(f"{place}: text is empty")
@@ -285,47 +316,62 @@ class _Reader:
         if weight is None:
             self.problems.append(f"{place}: weight must be 1, 2 or 3, is {_short(value)}")
         elif type(value) is not int:
-            self._note(f"weight written as {'text' if isinstance(value, str) else 'a fraction'}", place)
+            form = "text" if isinstance(value, str) else "a fraction"
+            self._note(f"weight written as {form}", place)
         return weight or 1
 
     def _source_ids(self, value: object, place: str) -> tuple[str, ...]:
-        given = value if isinstance(value, list) else [value]
-        words = [word for entry in given if entry is not None for word in _references(entry)]
-        ids = {word: self._source(word) for word in words}
-        unknown = [_short(word) for word, id in ids.items() if id is None]
-        known = tuple(dict.fromkeys(id for id in ids.values() if id is not None))
+        entries = value if isinstance(value, list) else [value]
+        ids: dict[str, None] = {}
+        unknown: dict[str, None] = {}
+        for entry in entries:
+            for reference in _references(entry):
+                id = self._source(reference)
+                if id is None:
+                    unknown[reference] = None
+                else:
+                    ids[id] = None
         if unknown:
+            words = ", ".join(map(_short, unknown))
             self.problems.append(
-                f"{place}: no source is called {', '.join(unknown)} (the sources are {', '.join(self._urls)})"
+                f"{place}: no source is called {words} (the sources are {', '.join(self._urls)})"
             )
-        elif not known:
+        elif not ids:
             self.problems.append(f"{place}: source_ids is empty; a nugget needs at least one source")
-        elif list(known) != value:
+        elif list(ids) != value:
             self._note("source_ids put into form", place)
-        return known
+        return tuple(ids)
 
     def _reference_urls(self, value: object, nuggets: Sequence[Nugget]) -> tuple[str, ...]:
         """The URLs given, spelled as in the sources; without any, the URLs of the cited sources."""
-        given = value if isinstance(value, list) else [] if value in (None, "") else [value]
-        ids = [self._source(str(url)) for url in given]
-        self.problems += [
-            f"reference_urls: {_short(one)} is no URL of a source"
-            for one, id in zip(given, ids, strict=True)
-            if id is None
-        ]
-        urls = [self._urls[id] for id in ids if id is not None]
-        if urls != given:
+        references: list[object] = []
+        if isinstance(value, list):
+            references = value
+        elif value not in (None, ""):
+            references = [value]
+        urls = []
+        for reference in references:
+            id = self._source(str(reference))
+            if id is None:
+                self.problems.append(f"reference_urls: {_short(reference)} is no URL of a source")
+            else:
+                urls.append(self._urls[id])
+        if urls != references:
             self._note("given as the sources spell them", "reference_urls")
-        if not given:
-            cited = {id for nugget in nuggets for id in nugget.source_ids}
+        if not references:
+            cited: set[str] = set()
+            for nugget in nuggets:
+                cited.update(nugget.source_ids)
             urls = [url for id, url in self._urls.items() if id in cited]
             self._note("derived from the nuggets' sources", "reference_urls")
-        return tuple(dict.fromkeys(url for url in urls if url))
+        return tuple(dict.fromkeys(filter(None, urls)))
 
     def _source(self, reference: str) -> str | None:
         """The id of the source that is referred to; None for an unknown one."""
         text = reference.strip()
-        return self._ids.get(same_address(text) if _SINGLE_URL.fullmatch(text) else text.casefold())
+        if _SINGLE_URL.fullmatch(text):
+            return self._ids.get(same_address(text))
+        return self._ids.get(text.casefold())
 
     def _text(self, value: object, place: str) -> str:
         if value is None:
@@ -337,37 +383,54 @@ class _Reader:
 
     def _texts(self, value: object, place: str) -> tuple[str, ...]:
         """A list of texts without blank ones; a single text is a list of one."""
-        items = value if isinstance(value, list) else [] if value is None else [value]
+        if value is None:
+            return ()
+        items = value if isinstance(value, list) else [value]
+        # The release's notes are one text.
         if isinstance(value, str) and place != "notes":
             self._note("written as a text, not a list", place)
-        texts = [self._text(item, f"{place}[{n}]") for n, item in enumerate(items)]
-        return tuple(text for text in texts if text)
+        texts = []
+        for n, item in enumerate(items):
+            text = self._text(item, f"{place}[{n}]")
+            if text:
+                texts.append(text)
+        return tuple(texts)
 
     def _note(self, repair: str, place: str) -> None:
         self._repaired.setdefault(repair, []).append(place)
 
 
 def _references(value: object) -> list[str]:
-    """The references in one entry of source_ids: `"S1, S2"` has two."""
+    """The references in one entry of source_ids: `"S1, S2"` has two, null has none."""
+    if value is None:
+        return []
     text = str(value).strip()
-    is_one = not isinstance(value, str) or _SINGLE_URL.fullmatch(text)
-    return [text] if is_one else _IDS.findall(text)
+    # An address may have any of the signs that stand between ids.
+    if not isinstance(value, str) or _SINGLE_URL.fullmatch(text):
+        return [text]
+    return _IDS.findall(text)
 
 
 def _clean(text: str) -> str:
     """The text on one line, without control characters and lone surrogates."""
-    words = "".join(" " if unicodedata.category(ch) in ("Cc", "Cs") else ch for ch in text)
-    return " ".join(words.split())
+    characters = list(text)
+    for i, character in enumerate(characters):
+        if unicodedata.category(character) in ("Cc", "Cs"):
+            characters[i] = " "
+    return " ".join("".join(characters).split())
 
 
 def letters_only(text: str) -> str:
     """The text without case, width, punctuation and spaces; two nuggets must differ in it."""
-    return "".join(ch for ch in unicodedata.normalize("NFKC", text).casefold() if ch.isalnum())
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
 def _short(value: object) -> str:
+    """A value as a problem quotes it."""
     text = _clean(value if isinstance(value, str) else repr(value))
-    return text if len(text) <= MAX_NAMED else text[: MAX_NAMED - 1] + "…"
+    if len(text) > MAX_NAMED:
+        text = text[: MAX_NAMED - 1] + "…"
+    return text
 
 
 # --- The form of the extractor's reply
@@ -405,14 +468,15 @@ class GoldForm:
         return _grammar(_quotes(self.sources))
 
     def parse(self, text: str) -> GoldReference:
-        found = find_json(text)
-        if found.cut_off:
+        json = find_json(text)
+        if json.cut_off:
             raise UnusableOutput("expected one JSON object, but the reply is cut off", text=text)
-        gold, problems = check_gold(found.value, self.sources)
+        gold, problems = check_gold(json.value, self.sources)
         if problems:
-            more = len(problems) - MAX_PROBLEMS
-            rest = f"; and {more} more problems" if more > 0 else ""
-            raise UnusableOutput("; ".join(problems[:MAX_PROBLEMS]) + rest, text=text)
+            message = "; ".join(problems[:MAX_PROBLEMS])
+            if len(problems) > MAX_PROBLEMS:
+                message += f"; and {len(problems) - MAX_PROBLEMS} more problems"
+            raise UnusableOutput(message, text=text)
         return gold
 
 
@@ -438,18 +502,22 @@ def _schema(ids: list[str]) -> dict[str, Any]:
 
 def _quotes(sources: tuple[NumberedSource, ...]) -> list[tuple[str, str]]:
     """Pairs (sentence, source id) of sentences that can be nuggets, taken from the sources in turn, all different."""
-    of_each = [[(sentence, source.id) for sentence in _sentences(source.text)] for source in sources]
-    chosen: dict[str, tuple[str, str]] = {}
-    for quotes in zip_longest(*of_each):
-        for quote in filter(None, quotes):
-            chosen.setdefault(letters_only(quote[0]), quote)
-    return list(chosen.values())[:MOST_NUGGETS]
+    quote_by_letters: dict[str, tuple[str, str]] = {}
+    for sentences in zip_longest(*(_sentences(source.text) for source in sources)):
+        for source, sentence in zip(sources, sentences, strict=True):
+            if sentence is not None:
+                quote_by_letters.setdefault(letters_only(sentence), (sentence, source.id))
+    return list(quote_by_letters.values())[:MOST_NUGGETS]
 
 
 def _sentences(text: str) -> list[str]:
-    spans = sentence_spans(text, QUOTE_CHARS)
-    sentences = [" ".join(text[start:end].split()) for start, end in spans]
-    return [sentence for sentence in sentences if len(terms_of(sentence).content) >= FEWEST_TERMS]
+    """The sentences of a text that have enough content to be nuggets."""
+    sentences = []
+    for start, end in sentence_spans(text, QUOTE_CHARS):
+        sentence = " ".join(text[start:end].split())
+        if len(terms_of(sentence).content) >= FEWEST_TERMS:
+            sentences.append(sentence)
+    return sentences
 
 
 def _grammar(quotes: list[tuple[str, str]]) -> str | None:
@@ -505,35 +573,44 @@ class Grounding:
 
 def ground(nuggets: Sequence[Nugget], sources: Sequence[NumberedSource]) -> tuple[Grounding, ...]:
     """Check every nugget, in order, against the sources it cites; unknown source ids are ignored."""
-    found = {source.id: terms_of(f"{source.title}\n{source.text}").every for source in sources}
-    return tuple(_ground(nugget, found) for nugget in nuggets)
+    terms_by_source = {source.id: terms_of(f"{source.title}\n{source.text}").every for source in sources}
+    return tuple(_ground(nugget, terms_by_source) for nugget in nuggets)
 
 
-def _ground(nugget: Nugget, found: Mapping[str, frozenset[str]]) -> Grounding:
+def _ground(nugget: Nugget, terms_by_source: Mapping[str, frozenset[str]]) -> Grounding:
+    """Check one nugget against the terms of each source, by id."""
     terms = terms_of(nugget.text)
+    # A nugget of nothing but stop words is checked by those.
     wanted = terms.content or terms.every
-    evidence = frozenset().union(*(found[id] for id in nugget.source_ids if id in found))
+    evidence: set[str] = set()
+    better_source, better_recall = None, 0.0
+    for id, source_terms in terms_by_source.items():
+        if id in nugget.source_ids:
+            evidence |= source_terms
+            continue
+        source_recall = _recall(wanted, source_terms)
+        if source_recall > better_recall:
+            better_source, better_recall = id, source_recall
     recall = _recall(wanted, evidence)
-    better = max(
-        ((_recall(wanted, of), id) for id, of in found.items() if id not in nugget.source_ids),
-        key=lambda pair: pair[0],
-        default=(0.0, ""),
-    )
-    written = spelling(nugget.text)
-    missing = [term for term in written if term not in evidence]
-    return Grounding(
-        id=nugget.id,
-        recall=recall,
-        missing_terms=tuple(written[term] for term in missing if term not in terms.numbers),
-        missing_numbers=tuple(written[term] for term in missing if term in terms.numbers),
-        better_source=better[1] if better[0] > recall else None,
-        better_recall=better[0] if better[0] > recall else None,
-    )
+    missing_terms, missing_numbers = [], []
+    for term, spelled in spelling(nugget.text).items():
+        if term in evidence:
+            continue
+        if term in terms.numbers:
+            missing_numbers.append(spelled)
+        else:
+            missing_terms.append(spelled)
+    grounding = Grounding(nugget.id, recall, tuple(missing_terms), tuple(missing_numbers))
+    if better_recall > recall:
+        grounding = replace(grounding, better_source=better_source, better_recall=better_recall)
+    return grounding
 
 
-def _recall(wanted: frozenset[str], found: frozenset[str]) -> float:
+def _recall(wanted: frozenset[str], evidence: Set[str]) -> float:
     """The share of the terms that are said; 0 without terms: an empty statement is not grounded."""
-    return len(wanted & found) / len(wanted) if wanted else 0.0
+    if not wanted:
+        return 0.0
+    return len(wanted & evidence) / len(wanted)
 
 
 def grounding_json(checked: Sequence[Grounding]) -> dict[str, Any]:
@@ -542,14 +619,16 @@ def grounding_json(checked: Sequence[Grounding]) -> dict[str, Any]:
         "threshold": GROUNDED_AT,
         "mean": round(fmean(nugget.recall for nugget in checked), 4),
         "ungrounded": [nugget.id for nugget in checked if not nugget.grounded],
-        "nuggets": [_json(nugget) for nugget in checked],
+        "nuggets": [_nugget_json(nugget) for nugget in checked],
     }
 
 
-def _json(one: Grounding) -> dict[str, Any]:
+def _nugget_json(checked: Grounding) -> dict[str, Any]:
     """The fields that are not empty, rounded."""
-    value = asdict(
-        one, dict_factory=lambda pairs: {name: part for name, part in pairs if part not in (None, ())}
-    )
-    rounded = {name: round(part, 4) for name, part in value.items() if isinstance(part, float)}
-    return value | rounded
+    fields: dict[str, Any] = {}
+    for name, value in asdict(checked).items():
+        if isinstance(value, float):
+            fields[name] = round(value, 4)
+        elif value not in (None, ()):
+            fields[name] = value
+    return fields

@@ -48,7 +48,8 @@ class HumanAnswerer:
         async def execute(_: UnusableOutput | None) -> Executed:
             return Executed(reply)
 
-        name, request = f"answer/{turn}", {"fields": {"clarification_question": view.question}}
+        name = f"answer/{turn}"
+        request = {"fields": {"clarification_question": view.question}}
         # The key contains the reply: if the data's answer changes, it is another step.
         key = step_key("human answer", ctx.job.id, name, request, reply)
         return await ctx.step(Step(name, key, execute, _read, request=request))
@@ -59,7 +60,7 @@ def human_reply(question: str, pairs: HumanPairs) -> dict[str, Any]:
 
     An answer without words becomes `unknown`.
     """
-    match = best_match(question, (known for known, _ in pairs))
+    match = best_match(question, [human_question for human_question, _ in pairs])
     if match is None:
         return {"text": UNKNOWN, "question": None}
     index, similarity = match
@@ -81,22 +82,23 @@ def read_human_answers(config: RunConfig, dataset: Dataset) -> Mapping[str, Huma
 
     UsageError unless the answers belong to the data.
     """
-    wanted = config.answers
-    if wanted is None:
+    source = config.answers
+    if source is None:
         return None
     if dataset.annotations is None:
         problem = f"there are no human answers for {dataset.name}; only qulac and clariq have them"
-        raise UsageError(f"--answers {wanted}: {problem} (--data qulac:PATH --answers qulac)")
+        raise UsageError(f"--answers {source}: {problem} (--data qulac:PATH --answers qulac)")
+    # ClariQ's queries of some clarification needs only are a dataset of their own: `clariq-need2-4`.
     kind = dataset.name.partition("-need")[0]
-    if wanted != kind:
-        raise UsageError(f"--answers {wanted}: these data have the answers of {kind}: --answers {kind}")
+    if source != kind:
+        raise UsageError(f"--answers {source}: these data have the answers of {kind}: --answers {kind}")
     if "select" in config.modes:
         raise UsageError(
-            f"--answers {wanted}: people answered questions, they chose no queries: not --mode select"
+            f"--answers {source}: people answered questions, they chose no queries: not --mode select"
         )
     pairs = dataset.annotations().pairs
     if not any(pairs.values()):
-        raise UsageError(f"--answers {wanted}: {dataset.path} has questions without answers only")
+        raise UsageError(f"--answers {source}: {dataset.path} has questions without answers only")
     return pairs
 
 
@@ -113,31 +115,40 @@ _SHARED: Final = """
 _FRAME: Final = STOP_WORDS | frozenset(_SHARED.split())
 
 
-def best_match(question: str, known: Iterable[str]) -> tuple[int, float] | None:
+def best_match(question: str, candidates: Iterable[str]) -> tuple[int, float] | None:
     """Index and similarity (from `THRESHOLD` to 100) of the most similar question; None if none reaches it."""
-    asked = normalised_question(question)
-    found = [(_similarity(asked, normalised_question(text)), -index) for index, text in enumerate(known)]
-    similarity, index = max(found, default=(0.0, 0))
-    return (-index, similarity) if similarity >= THRESHOLD else None
+    question = normalised_question(question)
+    best_index, best_similarity = 0, 0.0
+    for index, candidate in enumerate(candidates):
+        similarity = _similarity(question, normalised_question(candidate))
+        if similarity > best_similarity:  # of equal ones the first counts
+            best_index, best_similarity = index, similarity
+    if best_similarity < THRESHOLD:
+        return None
+    return best_index, best_similarity
 
 
 def normalised_question(question: str) -> str:
     """The question's letters and digits, case and width folded, with single spaces."""
-    text = unicodedata.normalize("NFKC", question).casefold()
-    return " ".join("".join(sign for sign in text if sign.isalnum() or sign.isspace()).split())
+    folded = unicodedata.normalize("NFKC", question).casefold()
+    letters = "".join(sign for sign in folded if sign.isalnum() or sign.isspace())
+    return " ".join(letters.split())
 
 
-def _similarity(one: str, other: str) -> float:
+def _similarity(question: str, candidate: str) -> float:
     """Similarity of two normalised questions, from 0 to 100; 0 for empty ones."""
     from rapidfuzz import fuzz
 
-    if not one or not other:
+    if not question or not candidate:
         return 0.0
-    if one == other:
+    if question == candidate:
         return 100.0
-    return (fuzz.ratio(one, other) + fuzz.token_sort_ratio(_content(one), _content(other))) / 2
+    whole = fuzz.ratio(question, candidate)
+    words = fuzz.token_sort_ratio(_content(question), _content(candidate))
+    return (whole + words) / 2
 
 
 def _content(question: str) -> str:
     """The words of a normalised question outside its frame; all words if there are no others."""
-    return " ".join(word for word in question.split() if word not in _FRAME) or question
+    content = " ".join(word for word in question.split() if word not in _FRAME)
+    return content or question

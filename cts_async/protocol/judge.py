@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, Protocol, TypeAlias
 
 from cts_async.engine.runner import Context
@@ -23,6 +23,7 @@ LEXICAL = "lexical"
 REFERENCE_JUDGES: Final = (LEXICAL,)
 """Judges that compare words: a lower bound to read the others by, and no opinion of its own."""
 MAX_BRIEFS = 4096
+"""Instances whose nuggets are kept as text: each takes a few kilobytes."""
 
 SELF_PREFERENCE: Final = "LLM judges tend to prefer their own text (Panickssery et al. 2024)"
 """A. Panickssery, S. R. Bowman, S. Feng: "LLM Evaluators Recognize and Favor Their Own Generations", NeurIPS 2024."""
@@ -35,12 +36,15 @@ def self_judged_roles(judge: str, players: Mapping[str, str], models: Mapping[st
 
     `players` are names by role, `models` the ids of models at their providers by role. A player without an id is none.
     """
-    id = models.get(f"judge {judge}")
-    return tuple(
-        role
-        for role in ("clarifier", "agent")
-        if role in players and role in models and (players[role] == judge or models[role] == id)
-    )
+    judge_id = models.get(f"judge {judge}")
+    roles = []
+    for role in ("clarifier", "agent"):
+        if role not in players or role not in models:
+            continue
+        # The same model may go by two names, and two prompts of one model are still the same writer.
+        if players[role] == judge or models[role] == judge_id:
+            roles.append(role)
+    return tuple(roles)
 
 
 class Judge(Protocol):
@@ -75,8 +79,8 @@ class ModelJudge:
         if len(brief.parts) == 1:
             labels = await self._ask(ctx, view, brief.parts[0])
         else:
-            parts = await ctx.gather([partial(self._ask, ctx, view, part) for part in brief.parts])
-            labels = tuple(pair for pairs in parts for pair in pairs)
+            labels_by_call = await ctx.gather([partial(self._ask, ctx, view, part) for part in brief.parts])
+            labels = tuple(chain.from_iterable(labels_by_call))
         return Judgment(self.name, brief.under_own_ids(labels))
 
     async def _ask(self, ctx: Context, view: JudgeView, part: _Part) -> Labels:
@@ -96,6 +100,7 @@ class ModelJudge:
     def _brief(self, view: JudgeView) -> _Brief:
         """The nuggets as text; cached by identity, since many answers are judged by the very same tuple of nuggets."""
         brief = self._briefs.get(id(view.nuggets))
+        # Once a tuple is gone, another one may have its identity.
         if brief is None or brief.nuggets is not view.nuggets:
             if len(self._briefs) >= MAX_BRIEFS:
                 self._briefs.clear()
@@ -130,13 +135,11 @@ class _Brief:
 def _brief_of(nuggets: tuple[Nugget, ...], per_call: int) -> _Brief:
     ids = tuple(nugget.id for nugget in nuggets)
     numbers = tuple(f"N{n}" for n in range(1, len(nuggets) + 1))
-    parts = tuple(
-        _Part(text, CoverageList(numbers[start : start + per_call]))
-        for start, text in zip(
-            range(0, len(nuggets), per_call), nuggets_by_call(nuggets, per_call), strict=True
-        )
-    )
-    return _Brief(nuggets, parts, None if ids == numbers else ids)
+    parts = []
+    for i, text in enumerate(nuggets_by_call(nuggets, per_call)):
+        start = i * per_call
+        parts.append(_Part(text, CoverageList(numbers[start : start + per_call])))
+    return _Brief(nuggets, tuple(parts), None if ids == numbers else ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,19 +149,19 @@ class LexicalJudge:
     name: str = LEXICAL
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
-        found = terms_of(view.candidate_answer).every
-        labels = ((nugget.id, lexical_coverage(nugget.text, found)[0]) for nugget in view.nuggets)
+        answer_terms = terms_of(view.candidate_answer).every
+        labels = []
+        for nugget in view.nuggets:
+            label, _ = lexical_coverage(nugget.text, answer_terms)
+            labels.append((nugget.id, label))
         return Judgment(self.name, tuple(labels))
 
 
 def nuggets_by_call(nuggets: Sequence[Nugget], per_call: int) -> list[str]:
     """The nuggets as a judge reads them, numbered, one a line: a text for each call."""
-    lines = [f"N{n}: {_one_line(nugget.text)}" for n, nugget in enumerate(nuggets, 1)]
+    # On one line each: a line break in a nugget could pass for another nugget.
+    lines = [f"N{n}: {' '.join(nugget.text.split())}" for n, nugget in enumerate(nuggets, 1)]
     return ["\n".join(lines[start : start + per_call]) for start in range(0, len(lines), per_call)]
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 # --- Judging without a model: term recall in the manner of POURPRE
@@ -232,19 +235,23 @@ class Terms:
     every: frozenset[str]
 
 
-def lexical_coverage(nugget_text: str, found: frozenset[str]) -> tuple[Coverage, float]:
-    """Return (label, recall): the share in [0, 1] of the nugget's distinct terms that are among those `found`.
+def lexical_coverage(nugget_text: str, answer_terms: frozenset[str]) -> tuple[Coverage, float]:
+    """Return (label, recall): the share in [0, 1] of the nugget's distinct terms that are among the `answer_terms`.
 
-    `found` are the `Terms.every` of the answer. The label is "full" from `FULL_AT`, "partial" from `PARTIAL_AT`, else
+    These are the `Terms.every` of the answer. The label is "full" from `FULL_AT`, "partial" from `PARTIAL_AT`, else
     "none". A nugget some of whose numbers are missing is "partial" at most: a critical qualifier is missing. A nugget of
     nothing but stop words is judged by those; one without any word, and an empty answer, give ("none", 0.0).
     """
     nugget = _nugget_terms(nugget_text)
     wanted = nugget.content or nugget.every
-    recall = len(wanted & found) / len(wanted) if wanted else 0.0
+    if not wanted:
+        return "none", 0.0
+    recall = len(wanted & answer_terms) / len(wanted)
     if recall < PARTIAL_AT:
         return "none", recall
-    return "full" if recall >= FULL_AT and nugget.numbers <= found else "partial", recall
+    if recall >= FULL_AT and nugget.numbers <= answer_terms:
+        return "full", recall
+    return "partial", recall
 
 
 def terms_of(text: str) -> Terms:
@@ -254,10 +261,10 @@ def terms_of(text: str) -> Terms:
     empty: set[str] = set()
     for token in set(_TOKENS.findall(_normalised(text))):
         # English has few different words, and each is taken apart once; numbers and runs of Chinese are many.
-        found = _known_word(token) if token.isascii() and token.isalpha() else _token(token)
-        content.update(found.content)
-        numbers.update(found.numbers)
-        empty.update(found.every)
+        terms = _cached_token_terms(token) if token.isascii() and token.isalpha() else _token_terms(token)
+        content.update(terms.content)
+        numbers.update(terms.numbers)
+        empty.update(terms.every)
     content |= numbers
     return Terms(frozenset(content), frozenset(numbers), frozenset(content | empty))
 
@@ -266,15 +273,17 @@ def terms_among(text: str, wanted: frozenset[str]) -> frozenset[str]:
     """Return those of the `wanted` terms that the text has, as `terms_of(text).every` has them, several times faster."""
     tokens = set(_TOKENS.findall(_normalised(text)))
     runs = [token for token in tokens if _STARTS_WITH_HAN.match(token)]
+    # Chinese terms are looked for in the text itself, instead of taking it apart into pairs.
     chinese = " ".join(runs)
-    found = (term for term in _chinese_among(wanted) if term in chinese)
-    others = map(_known_terms, tokens.difference(runs))
-    return wanted & frozenset(found).union(*others)
+    present = {term for term in _chinese_among(wanted) if term in chinese}
+    other_tokens = tokens.difference(runs)
+    return wanted & present.union(*map(_cached_terms, other_tokens))
 
 
 @lru_cache(maxsize=64)
 def _chinese_among(terms: frozenset[str]) -> tuple[str, ...]:
-    return tuple(term for term in terms if is_chinese(term))
+    """The Chinese terms; cached, since many texts are searched for the same ones."""
+    return tuple(filter(is_chinese, terms))
 
 
 def is_chinese(term: str) -> bool:
@@ -284,41 +293,48 @@ def is_chinese(term: str) -> bool:
 
 def _all_terms(token: str) -> frozenset[str]:
     """All terms of a token that is not Chinese."""
-    found = _token(token)
-    return found.content | found.numbers | found.every
+    terms = _token_terms(token)
+    return terms.content | terms.numbers | terms.every
 
 
 def spelling(text: str) -> dict[str, str]:
     """How the text writes each of its content terms, in order: `{"citi": "cities", "1200": "1,200"}`."""
     spelled: dict[str, str] = {}
     for token in _TOKEN.finditer(_normalised(text)):
-        if han := token["han"]:
-            terms = {pair: pair for pair in sorted(_pairs(han), key=han.index)}
-        elif word := token["word"]:
-            terms = {} if word in _STOP_WORDS else {_stem(word): word}
+        han, word, number = token["han"], token["word"], token["number"]
+        if han:
+            for pair in sorted(_pairs(han), key=han.index):
+                spelled.setdefault(pair, pair)
+        elif word:
+            if word not in _STOP_WORDS:
+                spelled.setdefault(_stem(word), word)
         else:
-            numbers = _numbers(token["number"])
-            terms = {n: token["number"] if len(numbers) == 1 else n for n in numbers}
-        for term, written in terms.items():
-            spelled.setdefault(term, written)
+            numbers = _numbers(number)
+            for term in numbers:
+                # The parts of a date have no spelling of their own.
+                spelled.setdefault(term, number if len(numbers) == 1 else term)
     return spelled
 
 
-def _token(token: str) -> Terms:
+def _token_terms(token: str) -> Terms:
     """One token's terms; `every` has the empty ones only."""
-    found = _TOKEN.fullmatch(token)
-    assert found
-    if han := found["han"]:
+    match = _TOKEN.fullmatch(token)
+    assert match
+    han, word, number = match["han"], match["word"], match["number"]
+    if han:
+        # A lone character of a run may be another text's term.
         return Terms(frozenset(_pairs(han)), _NONE, frozenset(han))
-    if word := found["word"]:
-        stem = frozenset((_stem(word),))
-        return Terms(_NONE, _NONE, stem) if word in _STOP_WORDS else Terms(stem, _NONE, _NONE)
-    return Terms(_NONE, frozenset(_numbers(found["number"])), _NONE)
+    if not word:
+        return Terms(_NONE, frozenset(_numbers(number)), _NONE)
+    stem = frozenset((_stem(word),))
+    if word in _STOP_WORDS:
+        return Terms(_NONE, _NONE, stem)
+    return Terms(stem, _NONE, _NONE)
 
 
 _NONE: Final[frozenset[str]] = frozenset()
-_known_word: Final = lru_cache(maxsize=8192)(_token)
-_known_terms: Final = lru_cache(maxsize=8192)(_all_terms)
+_cached_token_terms: Final = lru_cache(maxsize=8192)(_token_terms)
+_cached_terms: Final = lru_cache(maxsize=8192)(_all_terms)
 # Many answers are judged by the same nuggets.
 _nugget_terms: Final = lru_cache(maxsize=8192)(terms_of)
 
@@ -344,13 +360,18 @@ def _pairs(han: str) -> set[str]:
 
 def _numbers(digits: str) -> list[str]:
     """Give the numbers in a number token: one, or the parts of a date or version such as 2024.03.05."""
-    return [_number(part) for part in (digits.split(".") if digits.count(".") > 1 else [digits])]
+    parts = [digits]
+    if digits.count(".") > 1:
+        parts = digits.split(".")
+    return list(map(_canonical_number, parts))
 
 
-def _number(digits: str) -> str:
+def _canonical_number(digits: str) -> str:
     """Give one spelling per number or time: no thousands separators, no zeros that mean nothing."""
     if ":" in digits:
-        return digits[1:] if digits[0] == "0" and digits[1] != ":" else digits
+        if digits[0] == "0" and digits[1] != ":":
+            return digits[1:]
+        return digits
     whole, _, fraction = digits.replace(",", "").partition(".")
     whole, fraction = whole.lstrip("0") or "0", fraction.rstrip("0")
     return f"{whole}.{fraction}" if fraction else whole
@@ -373,16 +394,18 @@ def _stem(word: str) -> str:
 def _singular(word: str) -> str:
     if len(word) < 4 or word.endswith(("ss", "us")):
         return word
-    if word.endswith("ies") and word[-4] not in "ae":
+    if word.endswith("ies") and word[-4] not in "ae":  # neither "aies" nor "eies"
         return word[:-3] + "y"
     return word.removesuffix("s")
 
 
 def _without_suffix(word: str) -> str:
     for suffix in ("ing", "ed"):
-        rest = word.removesuffix(suffix)
-        if rest != word and len(rest) >= 2 and _VOWEL.search(rest) and not word.endswith("eed"):
-            return rest
+        stem = word.removesuffix(suffix)
+        if stem == word or len(stem) < 2 or word.endswith("eed"):
+            continue
+        if _VOWEL.search(stem):  # "sing" is no form of "s"
+            return stem
     return word
 
 
@@ -391,4 +414,6 @@ def _without_last_letter(word: str) -> str:
         word = word[:-1]
     if word[-1] == word[-2] and word[-1] not in "aeiou":
         return word[:-1]
-    return word[:-1] + "i" if len(word) > 2 and word[-1] == "y" else word
+    if len(word) > 2 and word[-1] == "y":
+        return word[:-1] + "i"
+    return word

@@ -10,7 +10,7 @@ Ordinary async code: each role's call is a durable step, so running it again is 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -49,7 +49,20 @@ class Cast:
     @property
     def scoring(self) -> str:
         """The name of the judge whose labels are the score; "" where nothing is judged."""
-        return self.judges[0].name if self.judges else ""
+        if not self.judges:
+            return ""
+        return self.judges[0].name
+
+
+async def with_further(ctx: Context, walk: Callable[[Context], Awaitable[Outcome]]) -> Outcome:
+    """The outcome of a walk, or what it had reached when it failed, with the further fields of its roles' replies."""
+    try:
+        outcome = await walk(ctx)
+    except StepError as error:
+        if ctx.further and isinstance(error.reached, Outcome):
+            error.reached = replace(error.reached, further=ctx.further)
+        raise
+    return replace(outcome, further=ctx.further) if ctx.further else outcome
 
 
 async def clarify_then_search(
@@ -87,8 +100,10 @@ async def search_only(ctx: Context, cast: Cast, instance: Instance, system: Syst
     """Nobody asks: the agent on q itself (`orig`), on q* (`gold`), or on a rewritten query that is given."""
     if system.kind == "rewrites":
         (query,) = cast.given[system.clarifier].texts[instance.id]
+    elif system.kind == "orig":
+        query = instance.query
     else:
-        query = instance.query if system.kind == "orig" else instance.intent
+        query = instance.intent
     return await _search(ctx, cast, Outcome(instance, 0, (), rewritten_query=query))
 
 
@@ -112,6 +127,7 @@ async def judge_answer(
     n_asking = sum(judge.name != LEXICAL for judge in judges)
     calls = []
     for judge in judges:
+        # Apart, an outage of one judge's provider stops that judge alone.
         part = ctx.apart(f"judge {judge.name}") if n_asking > 1 else ctx
         calls.append(partial(judge.judge, part, view))
     gone: list[ProviderGone] = []

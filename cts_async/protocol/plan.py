@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from cts_async.config import CommandConfig, DataConfig, RunConfig
+from cts_async.custom import RoleName
 from cts_async.datasets import Dataset, open_dataset, sha256_of
 from cts_async.datasets.kinds import HumanPairs
 from cts_async.errors import UsageError
@@ -18,7 +19,7 @@ from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import Players, label_players, may_ask_models, remarks_on_modes
-from cts_async.protocol.given import Given, bound, with_given
+from cts_async.protocol.given import Given, given_texts, with_given
 from cts_async.protocol.human_answers import THRESHOLD, read_human_answers
 from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, self_judged_roles
 from cts_async.protocol.prompts import Prompt, PromptSet, choose_prompts, remarks_on
@@ -36,9 +37,10 @@ from cts_async.protocol.systems import (
 )
 from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
 from cts_async.runs.files import STEPS
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.manifest import Tools, manifest_or_empty, read_manifest
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
+from cts_async.search.toolbox import Toolbox, open_toolbox
 from cts_async.search.tools import AgentSettings
 
 SMOKE_LIMIT = 8
@@ -136,8 +138,9 @@ class SystemsPlan(CommandPlan):
         """What determines the replies of the player of a role ("judge NAME" for a judge)."""
         if name in self.specs:
             return self.specs[name].identity
-        played = "judge" if role.startswith("judge ") else role
-        return next(one.identity for kind, one in self.custom[name].items() if kind == played)
+        if role.startswith("judge "):
+            role = "judge"
+        return self.custom[name][cast(RoleName, role)].identity
 
     @abstractmethod
     def prompted(self, system: System) -> list[tuple[str, str]]:
@@ -149,12 +152,11 @@ class SystemsPlan(CommandPlan):
 
     def prompts_of(self, system: System) -> list[Prompt]:
         """The prompts that the system may use, by name."""
-        found = {
-            prompt.name: prompt
-            for role, player in self.prompted(system)
-            for prompt in self.prompts.of(player).of_role(role, self.agent_prompt)
-        }
-        return [found[name] for name in sorted(found)]
+        prompts: dict[str, Prompt] = {}
+        for role, player in self.prompted(system):
+            for prompt in self.prompts.of(player).of_role(role, self.agent_prompt):
+                prompts[prompt.name] = prompt
+        return [prompts[name] for name in sorted(prompts)]
 
     def prompt_digests(self, system: System) -> dict[str, str]:
         """The sha256 of each prompt that the system may use, by name."""
@@ -162,26 +164,29 @@ class SystemsPlan(CommandPlan):
 
     def check_prompts(self) -> None:
         """Raise UsageError for prompts of the user's that change nothing: another system would only seem to differ."""
-        given = [
-            (role, player, self.prompts.of(player).of_role(role, self.agent_prompt))
-            for system in self.systems
-            for role, player in self.prompted(system)
-        ]
-        every = [prompt for _, _, found in given for prompt in found]
-        if self.prompts.own and self.prompts.own.isdisjoint(prompt.name for prompt in every):
-            raise _unchanged(self.prompts, "this run", every)
-        for player in dict.fromkeys(player for _, player, _ in given):
-            prompts = self.prompts.of(player)
+        used: list[Prompt] = []
+        used_by_player: dict[str, list[Prompt]] = {}
+        asking_by_player: dict[str, list[Prompt]] = {}
+        for system in self.systems:
+            for role, player in self.prompted(system):
+                prompts = self.prompts.of(player).of_role(role, self.agent_prompt)
+                used += prompts
+                used_by_player.setdefault(player, []).extend(prompts)
+                if role not in PLAYED_BY and role != "judge":
+                    asking_by_player.setdefault(player, []).extend(prompts)
+        if self.prompts.own and self.prompts.own.isdisjoint(prompt.name for prompt in used):
+            raise _unchanged(self.prompts, "this run", used)
+        for player, player_prompts in used_by_player.items():
+            if self.prompts.of(player) is self.prompts:
+                continue
             # A Clarifier is a system: what it asks with has to differ, whatever else it plays.
-            own = [(role, prompt) for role, name, found in given if name == player for prompt in found]
-            asks = [one for role, one in own if role not in PLAYED_BY and role != "judge"]
-            used = asks or [one for _, one in own]
-            if prompts is not self.prompts and not any(prompt.variant for prompt in used):
-                raise _unchanged(prompts, player, used)
+            player_prompts = asking_by_player.get(player) or player_prompts
+            if not any(prompt.variant for prompt in player_prompts):
+                raise _unchanged(self.prompts.of(player), player, player_prompts)
 
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity; may differ between sessions."""
-        notes = {**self.config.noted, "data": self.data_notes()}
+        notes = {**self.config.manifest_fields, "data": self.data_notes()}
         if self.search:
             notes["tools"] = self.search.notes
         # A resumed run keeps the temperature of its fixed roles, whatever a later version's default is.
@@ -218,6 +223,7 @@ class Plan(SystemsPlan):
     limit: int | None
     search: SearchPlan
     settings: AgentSettings
+    toolbox: Toolbox
     current_date: str
     extractor: str = ""
     """The model that extracts nuggets from what was found; "": none are."""
@@ -235,7 +241,7 @@ class Plan(SystemsPlan):
 
     def identity(self, system: System) -> dict[str, Any]:
         """Everything that determines the system's results; a resumed run must agree with it."""
-        named = self.players(system)
+        players = self.players(system)
         # Fields are written only where they differ from the default, so that older runs resume; their order is kept.
         identity: dict[str, Any] = {"system": system.label, "k": system.k}
         if system.converses:
@@ -243,19 +249,22 @@ class Plan(SystemsPlan):
         identity["data"] = dict(self.data_identity)
         if self.config.answers and system.kind == "clarify":
             identity["answers"] = {"of": self.config.answers, "similarity": THRESHOLD}
-        identity["models"] = {role: self.player_identity(role, name) for role, name in named.items()}
+        identity["models"] = {role: self.player_identity(role, name) for role, name in players.items()}
         if system.kind == "rewrites":
             identity["rewrites"] = self.given[system.clarifier].identity
         if self.searches:
             identity["agent"] = {name: getattr(self.settings, name) for name in AgentSettings.__slots__}
+            if not self.toolbox.is_default:
+                identity["agent_tools"] = self.toolbox.identity
             identity["corpus_sha256"] = self.search.corpus_sha256
             identity["tools"] = self.search.identity
         else:
             identity["stop_after"] = self.config.stop_after
         identity["prompts"] = self.prompt_digests(system)
         identity["judges"] = [] if self.config.no_judge else list(self.roles.judges)
-        if split := self._nuggets_per_call(named):
-            identity["nuggets_per_call"] = split
+        nuggets_per_call = self._nuggets_per_call(players)
+        if nuggets_per_call:
+            identity["nuggets_per_call"] = nuggets_per_call
         if self.agent_prompt != "query":
             identity["agent_prompt"] = self.agent_prompt
         if self.config.empty_answers != "fail":
@@ -269,12 +278,15 @@ class Plan(SystemsPlan):
 
     def _nuggets_per_call(self, players: Mapping[str, str]) -> dict[str, int]:
         """The nuggets in one call of each judge for whom those of some instance are too many."""
-        found = {}
+        limits = {}
         for role, name in players.items():
-            spec = self.specs.get(name) if role.startswith("judge ") else None
-            if spec is not None and self.most_nuggets > spec.judge_nuggets:
-                found[name] = spec.judge_nuggets
-        return found
+            if not role.startswith("judge ") or name not in self.specs:
+                continue
+            limit = self.specs[name].judge_nuggets
+            # Where one call is enough, verdicts do not depend on the limit, and a run with another one is the same run.
+            if self.most_nuggets > limit:
+                limits[name] = limit
+        return limits
 
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity, and where given texts were read."""
@@ -294,23 +306,31 @@ class Plan(SystemsPlan):
 
     def players(self, system: System) -> dict[str, str]:
         """Role to model name, for the roles that the system has."""
-        named = {"agent": self.roles.agent} if self.searches else {}
-        if self.roles.visit and self.searches:
-            named["visit"] = self.roles.visit
+        players: dict[str, str] = {}
         if system.kind == "clarify":
-            roles, n_supporters = self.roles, n_supporters_of(self.config)
-            support = {"support": roles.support} if n_supporters else {}
-            if "answerer" in roles.supporting or roles.support in self.custom:
-                both = zip(("answerer", "rewriter"), roles.supporters, strict=True)
-                support = dict(islice(both, n_supporters))
-            named = {"clarifier": system.clarifier, **support, **named}
+            players["clarifier"] = system.clarifier
+            players |= self._supporters()
+        if self.searches:
+            players["agent"] = self.roles.agent
+            if self.roles.visit:
+                players["visit"] = self.roles.visit
         if not self.config.no_judge:
-            for name in self.roles.judges:
-                if name in self.specs or name in self.custom:
-                    named[f"judge {name}"] = name
+            for judge in self.roles.judges:
+                # The lexical judge is neither a model nor code of the user's: nothing about it can differ.
+                if judge in self.specs or judge in self.custom:
+                    players[f"judge {judge}"] = judge
         if self.extractor:
-            named["extractor"] = self.extractor
-        return named
+            players["extractor"] = self.extractor
+        return players
+
+    def _supporters(self) -> dict[str, str]:
+        """Who answers and rewrites, by role; as `support` where one model plays both."""
+        roles, n_supporters = self.roles, n_supporters_of(self.config)
+        # Code of the user's has a function for each, and each of them an identity of its own.
+        if "answerer" in roles.supporting or roles.support in self.custom:
+            both = zip(("answerer", "rewriter"), roles.supporters, strict=True)
+            return dict(islice(both, n_supporters))
+        return {"support": roles.support} if n_supporters else {}
 
     def player_identity(self, role: str, name: str) -> Mapping[str, Any]:
         """What determines the replies of the player of a role; given texts are a Clarifier's."""
@@ -321,23 +341,41 @@ class Plan(SystemsPlan):
     def prompted(self, system: System) -> list[tuple[str, str]]:
         """Pairs of a role's prompt and who is given it; code of the user's needs none, nor do given texts."""
         players = self.players(system)
-        roles = [*prompts_of(system), *(["gold"] if self.extractor else [])]
+        roles = prompts_of(system)
+        if self.extractor:
+            roles.append("gold")
         if self.searches:
-            roles += ["agent"] + ["visit"] * bool(self.roles.visit)
-        unused = ["answer", "respond"] * (self.human_answers is not None)
-        unused += ["clarify"] * (system.clarifier in self.given)
-        unused += ["answer", "rewrite"][n_supporters_of(self.config) :]
-        unused += ["reformulate"] * (self.roles.supporters[1] in self.custom)
-        pairs = [
-            (role, players.get(PLAYED_BY.get(role, "clarifier")) or self.roles.support)
-            for role in roles
-            if role not in unused
-        ]
+            roles.append("agent")
+            if self.roles.visit:
+                roles.append("visit")
+        unused = self._unused_prompts(system)
+        pairs = []
+        for role in roles:
+            if role not in unused:
+                player = players.get(PLAYED_BY.get(role, "clarifier"))
+                pairs.append((role, player or self.roles.support))
         if not self.config.no_judge:
             judges = [name for role, name in players.items() if role.startswith("judge ")]
             models = [name for name in judges if name in self.specs]
-            pairs += [("judge", name) for name in models or ([] if self.custom else [LEXICAL])]
-        return [(role, name) for role, name in pairs if name not in self.custom]
+            # A run that the lexical judge alone scores records a judge's prompts, as it did before prompts could differ
+            # by player: without them it would be another run.
+            if not models and not self.custom:
+                models = [LEXICAL]
+            pairs += [("judge", model) for model in models]
+        return [(role, player) for role, player in pairs if player not in self.custom]
+
+    def _unused_prompts(self, system: System) -> set[str]:
+        """Prompts of roles that nobody plays in this run, or that are played without a model."""
+        unused: set[str] = set()
+        if self.human_answers is not None:
+            unused |= {"answer", "respond"}
+        if system.clarifier in self.given:
+            unused.add("clarify")
+        unused.update(("answer", "rewrite")[n_supporters_of(self.config) :])
+        _, rewriter = self.roles.supporters
+        if rewriter in self.custom:
+            unused.add("reformulate")
+        return unused
 
 
 def enough_in_flight(widths: Iterable[int]) -> int:
@@ -360,6 +398,7 @@ PLAYED_BY: Final = {
 
 
 def _unchanged(prompts: PromptSet, player: str, used: Sequence[Prompt]) -> UsageError:
+    """The error for prompts of the user's that change none of those that a player uses."""
     changed = ", ".join(sorted(prompts.own)) or "no prompt"
     names = ", ".join(dict.fromkeys(prompt.name for prompt in used)) or "none"
     return UsageError(f"{prompts.directory}: changes {changed}, but {player} uses {names}")
@@ -386,42 +425,66 @@ def make_plan(
     """
     extractor = extractor or config.extractor
     prompts, catalogue = choose_prompts(config, catalogue)
-    config, rows = with_given(config)
+    config, given_rows = with_given(config)
     if config.stop_after:
         config = replace(config, no_judge=True, references=())
     config, custom = label_players(config, catalogue)
+    rewrites: Iterable[str] = ()
     if config.given_questions:
-        config = replace(config, models=tuple(rows))
-    systems = systems_of(config, rows if config.given_rewrites else (), prompts.variants, custom)
+        config = replace(config, models=tuple(given_rows))
+    elif config.given_rewrites:
+        rewrites = given_rows
+    systems = systems_of(config, rewrites, prompts.variants, custom)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     human_answers = read_human_answers(config, dataset)
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
+    toolbox = open_toolbox(config.tools)
     roles = _with_page_reader(choose_roles(config, catalogue.roles, web=search.web), custom)
-    wanted = _wanted(config, roles, given=rows, custom=custom)
-    if extractor is not None and extractor not in custom:
+    if not toolbox.is_default and roles.agent in custom:
+        raise UsageError(f"{roles.agent} is code of yours, and brings its own tools: leave out --tools")
+    if not toolbox.uses("visit"):
+        roles = replace(roles, visit=None)  # no page is read, so nobody needs to read one
+    wanted = _roles_by_model(config, roles, given=given_rows, custom=custom)
+    options, trial = _CHOOSE_PLAYERS, "--all baseline"
+    if extractor is not None:
         wanted.setdefault(extractor, []).append("extractor")
+        options = _CHOOSE_BUILDERS
+    # The baseline extracts no nuggets and has no scheme.
+    if extractor is not None or config.schemes != ("cts",):
+        trial = "--all local"
     specs = resolve_all(
         wanted,
         catalogue,
         environ,
-        also_missing=_missing(search, environ),
-        options=_CHOOSE_BUILDERS if extractor else _CHOOSE_PLAYERS,
-        # The baseline extracts no nuggets and has no scheme.
-        trial="--all local" if extractor or config.schemes != ("cts",) else "--all baseline",
+        also_missing=_missing_variables(search, environ),
+        options=options,
+        trial=trial,
         keyless=keyless,
         keys_elsewhere=keys_elsewhere,
     )
     specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
         check_prices(specs.values())
+    limit = config.limit
     smoke = config.data == "sample" and specs and all(spec.embedded for spec in specs.values())
-    limit = SMOKE_LIMIT if smoke and config.limit is None else config.limit
+    if smoke and limit is None:
+        limit = SMOKE_LIMIT
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
     if config.as_published:
         _check_published(config)
-        specs = {name: _in_one_call(spec, most_nuggets) for name, spec in specs.items()}
-    given = bound(config, rows, lambda: islice(dataset.instances(), limit))
-    agent, gold = specs.get(roles.agent), dataset.gold_path
+        specs = {name: _judging_in_one_call(spec, most_nuggets) for name, spec in specs.items()}
+
+    def instances() -> Iterator[Instance]:
+        return islice(dataset.instances(), limit)
+
+    remarks = [*remarks_on(prompts, languages), *remarks_on_modes(config, custom)]
+    if config.as_published:
+        remarks.append(AS_PUBLISHED)
+    agent = specs.get(roles.agent)
+    agent_prompt = config.agent_prompt
+    if agent_prompt is None:
+        agent_prompt = agent.agent_prompt if agent else "query"
+    gold_sha256 = sha256_of(dataset.gold_path) if dataset.gold_path else None
     plan = Plan(
         config=config,
         systems=dict.fromkeys(systems, Path()),
@@ -430,40 +493,33 @@ def make_plan(
         custom=custom,
         catalogue=catalogue if custom else None,
         dataset=dataset,
-        instances=lambda: islice(dataset.instances(), limit),
+        instances=instances,
         n_instances=n_instances,
         limit=limit,
         search=search,
         judges=roles.judges,
         prompts=prompts,
-        remarks=(
-            *remarks_on(prompts, languages),
-            *remarks_on_modes(config, custom),
-            *([AS_PUBLISHED] if config.as_published else []),
-        ),
+        remarks=tuple(remarks),
         settings=_settings(config, agent),
+        toolbox=toolbox,
         current_date="",
         extractor=extractor or "",
-        agent_prompt=config.agent_prompt or (agent.agent_prompt if agent else "query"),
-        data_identity={
-            "name": dataset.name,
-            "sha256": dataset.sha256(),
-            "gold_sha256": sha256_of(gold) if gold else None,
-        },
+        agent_prompt=agent_prompt,
+        data_identity={"name": dataset.name, "sha256": dataset.sha256(), "gold_sha256": gold_sha256},
         most_nuggets=most_nuggets,
         human_answers=human_answers,
-        given=given,
+        given=given_texts(config, given_rows, instances),
     )
     plan.check_prompts()
     directories = _directories(plan, catalogue)
     plan = replace(
         plan,
         systems=directories,
-        current_date=config.date or _current_date(directories),
+        current_date=config.date or _date_of_runs(directories.values()),
         fixed_temperature=sends_fixed_temperature(directories.values()),
     )
-    remarks = (*plan.remarks, *_remarks_on_judges(plan), *remarks_on_temperature(plan))
-    return replace(plan, remarks=remarks)
+    more_remarks = (*_remarks_on_judges(plan), *remarks_on_temperature(plan))
+    return replace(plan, remarks=plan.remarks + more_remarks)
 
 
 def _check_published(config: RunConfig) -> None:
@@ -474,23 +530,27 @@ def _check_published(config: RunConfig) -> None:
         raise UsageError("as published, the User Answerer is a model: leave out --answers, or --as-published")
 
 
-def _in_one_call(spec: ModelSpec, most_nuggets: int) -> ModelSpec:
+def _judging_in_one_call(spec: ModelSpec, most_nuggets: int) -> ModelSpec:
     return replace(spec, judge_nuggets=max(spec.judge_nuggets, most_nuggets))
 
 
 def _remarks_on_judges(plan: Plan) -> Iterator[str]:
     """Notice judges that judge their own text; not those of a smoke test, whose scores mean nothing."""
-    for judge in () if plan.config.no_judge else plan.roles.judges:
+    if plan.config.no_judge:
+        return
+    for judge in plan.roles.judges:
         if judge not in plan.specs or plan.specs[judge].embedded:
             continue
-        roles = set[str]()
+        roles: set[str] = set()
         for system in plan.systems:
             players = plan.players(system)
             ids = {role: plan.specs[name].model for role, name in players.items() if name in plan.specs}
             roles.update(self_judged_roles(judge, players, ids))
         if roles:
-            named = " and ".join(sorted(roles))
-            yield f"{judge} judges its own text, as {named}: {SELF_PREFERENCE}. Use --judge for another judge."
+            yield (
+                f"{judge} judges its own text, as {' and '.join(sorted(roles))}: {SELF_PREFERENCE}. "
+                "Use --judge for another judge."
+            )
 
 
 def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
@@ -501,7 +561,8 @@ def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
     """
     config, clarifying = plan.config, system.kind == "clarify"
     clarifiers = (system.clarifier,) if clarifying else ()
-    playing, usual = plan.roles, choose_roles(RunConfig(models=clarifiers), catalogue.roles)
+    playing = plan.roles
+    usual = choose_roles(RunConfig(models=clarifiers), catalogue.roles)
     if {"answerer", "rewriter", "agent"} <= plan.custom.get(system.clarifier, {}).keys():
         usual = RoleNames(system.clarifier, (LEXICAL,), system.clarifier)
     suffix = "+questions" if config.given_questions and clarifying else ""
@@ -514,6 +575,8 @@ def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
         suffix += f"+answers-{config.answers}"
     if config.as_published:
         suffix += "+as-published"
+    if not (plan.toolbox.is_default or config.stop_after):
+        suffix += f"+tools-{'-'.join(plan.toolbox.names)}"
     return suffix + plan.search.suffix(config) + plan.prompts.mark(clarifying=bool(system.k))
 
 
@@ -521,34 +584,40 @@ def _directories(plan: Plan, catalogue: Catalogue) -> dict[System, Path]:
     """The systems' run directories. Raises UsageError if one of them is to be replayed."""
     suffixes = {system: _name_suffix(plan, system, catalogue) for system in plan.systems}
     names = run_names(list(plan.systems), plan.dataset.name, plan.config.name, suffixes)
-    directories = {system: plan.config.runs_dir / name for system, name in names.items()}
-    own = {directory.resolve() for directory in directories.values()}
-    for run in plan.search.replayed:
-        if run.resolve() in own:  # its journal would grow while it is read
+    replayed = {run.resolve(): run for run in plan.search.replayed}
+    directories = {}
+    for system, name in names.items():
+        directory = plan.config.runs_dir / name
+        run = replayed.get(directory.resolve())
+        if run is not None:  # its journal would grow while it is read
             raise UsageError(f"--replay {run}: a run cannot replay itself; use another --name")
+        directories[system] = directory
     return directories
 
 
-def _wanted(
+def _roles_by_model(
     config: RunConfig, roles: RoleNames, given: Container[str] = (), custom: Container[str] = ()
 ) -> dict[str, list[str]]:
     """The roles of each model, by its name; the Clarifiers in `given` are none, nor are players in `custom`."""
     supporters = roles.supporters[: n_supporters_of(config)]
-    if "select" in config.modes or ("respond" in config.modes and roles.supporters[1] not in custom):
+    _, rewriter = roles.supporters
+    if "select" in config.modes or ("respond" in config.modes and rewriter not in custom):
         supporters += (roles.support,)  # chooses and reformulates
-    names: dict[str, tuple[str | None, ...]] = {
-        "model": tuple(name for name in config.models if name not in given),
-        "support": tuple(dict.fromkeys(supporters)) if config.models else (),
-        "judge": () if config.no_judge else roles.judges,
-        "agent": () if config.stop_after else (roles.agent,),
-        "visit": () if config.stop_after else (roles.visit,),
-    }
-    wanted: dict[str, list[str]] = {}
-    for role, players in names.items():
-        for name in players:
-            if name is not None and name not in custom:
-                wanted.setdefault(name, []).append(role)
-    return wanted
+    # In this order a missing key names the roles that need it.
+    players = [("model", name) for name in config.models if name not in given]
+    if config.models:
+        players += [("support", name) for name in dict.fromkeys(supporters)]
+    if not config.no_judge:
+        players += [("judge", name) for name in roles.judges]
+    if not config.stop_after:
+        players.append(("agent", roles.agent))
+        if roles.visit is not None:
+            players.append(("visit", roles.visit))
+    roles_by_model: dict[str, list[str]] = {}
+    for role, name in players:
+        if name not in custom:
+            roles_by_model.setdefault(name, []).append(role)
+    return roles_by_model
 
 
 def _with_page_reader(roles: RoleNames, custom: Players) -> RoleNames:
@@ -566,13 +635,18 @@ def _with_page_reader(roles: RoleNames, custom: Players) -> RoleNames:
     )
 
 
-def _missing(search: SearchPlan, environ: Mapping[str, str]) -> list[str]:
+def _missing_variables(search: SearchPlan, environ: Mapping[str, str]) -> list[str]:
     """The environment variables that search tools lack, each with the tools that need it."""
-    lacks: dict[str, list[str]] = {}
+    tools_by_variable: dict[str, list[str]] = {}
     for spec in search.opened:
-        if variable := spec.missing_key(environ):
-            lacks.setdefault(variable, []).append(spec.name)
-    return [f"{variable} (tools: {', '.join(dict.fromkeys(names))})" for variable, names in lacks.items()]
+        variable = spec.missing_key(environ)
+        if variable:
+            tools_by_variable.setdefault(variable, []).append(spec.name)
+    missing = []
+    for variable, tools in tools_by_variable.items():
+        # One name may be both: Jina searches and reads pages.
+        missing.append(f"{variable} (tools: {', '.join(dict.fromkeys(tools))})")
+    return missing
 
 
 def _check_instances(
@@ -582,32 +656,35 @@ def _check_instances(
 
     Returns their number, the largest number of nuggets of one of them, and the languages of their queries.
     """
-    count, most, without_gold, first = 0, 0, 0, ""
+    n_instances, most_nuggets, n_without_gold, first_without_gold = 0, 0, 0, ""
     languages: set[Language] = set()
     for instance in islice(dataset.instances(), limit):
-        count += 1
-        most = max(most, len(instance.nuggets))
+        n_instances += 1
+        most_nuggets = max(most_nuggets, len(instance.nuggets))
         languages |= {language_of(instance.query), language_of(instance.intent)}
         if not instance.nuggets:
-            without_gold += 1
-            first = first or instance.id
-    if not count:
+            n_without_gold += 1
+            first_without_gold = first_without_gold or instance.id
+    if not n_instances:
         raise UsageError(f"{dataset.path}: no instances")
-    if without_gold and not config.no_judge:
+    if n_without_gold and not config.no_judge:
         raise UsageError(
-            f"{dataset.path}: {without_gold} of {count} instances have no nuggets (first: {first}): "
+            f"{dataset.path}: {n_without_gold} of {n_instances} instances have no nuggets "
+            f"(first: {first_without_gold}): "
             "name a gold file with --gold FILE.jsonl, or run without scores with --no-judge"
         )
-    return count, most, frozenset(languages)
+    return n_instances, most_nuggets, frozenset(languages)
 
 
 def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
-    if agent is None:
-        return AgentSettings() if config.max_turns is None else AgentSettings(max_turns=config.max_turns)
-    settings = {name: value for name, value in agent.agent.items() if name in AgentSettings.__slots__}
+    """How the agent searches: as its model's entry of the catalogue says, within that model's context."""
+    settings: dict[str, Any] = {}
+    if agent is not None:
+        settings = {name: value for name, value in agent.agent.items() if name in AgentSettings.__slots__}
     if config.max_turns is not None:
         settings["max_turns"] = config.max_turns
-    if agent.context_tokens is not None:
+    if agent is not None and agent.context_tokens is not None:
+        # The context holds the reply, too.
         room = agent.context_tokens - (output_limit(agent.params) or 0)
         settings["max_input_tokens"] = min(room, settings.get("max_input_tokens") or room)
     return AgentSettings(**settings)
@@ -621,7 +698,7 @@ def sends_fixed_temperature(directories: Iterable[Path]) -> bool:
     """False if one of the runs was begun without it, by a version up to 0.11: it is finished as it was begun."""
     for directory in directories:
         manifest = read_manifest(directory)
-        if manifest and FIXED_TEMPERATURE not in manifest:
+        if manifest is not None and manifest.fixed_temperature is None:
             return False
     return True
 
@@ -636,12 +713,12 @@ def remarks_on_temperature(plan: SystemsPlan) -> Iterator[str]:
         )
 
 
-def _current_date(directories: Mapping[System, Path]) -> str:
+def _date_of_runs(directories: Iterable[Path]) -> str:
     """The date in the agent's prompt without an option: the recorded one of a resumed run, else today."""
-    for directory in directories.values():
+    for directory in directories:
         manifest = read_manifest(directory)
-        if manifest and manifest.get("identity", {}).get("current_date"):
-            return str(manifest["identity"]["current_date"])
+        if manifest is not None and manifest.identity.current_date:
+            return manifest.identity.current_date
     return date.today().isoformat()
 
 
@@ -673,24 +750,33 @@ class SearchPlan:
     @property
     def opened(self) -> list[EngineSpec | ReaderSpec]:
         """The tools that use the network: none if replayed, and not the documents."""
+        if self.replayed:
+            return []
         specs: list[EngineSpec | ReaderSpec] = [self.engine, self.reader]
-        return [] if self.replayed else [spec for spec in specs if spec.kind != CORPUS]
+        return [spec for spec in specs if spec.kind != CORPUS]
 
     @property
     def identity(self) -> dict[str, Any]:
         """What determines the results of searches and visits, as JSON values."""
         visit = dict(self.reader.identity)
+        # Pages at private addresses are found only where they are allowed.
         if self.reader.kind == "direct" and self.reader.allow:
             visit["allow"] = sorted(self.reader.allow)
         identity: dict[str, Any] = {"search": dict(self.engine.identity), "visit": visit}
-        return {**identity, "replay": list(self.replayed_sha256)} if self.replayed else identity
+        if self.replayed:
+            identity["replay"] = list(self.replayed_sha256)
+        return identity
 
     def suffix(self, config: RunConfig) -> str:
         """The suffix of a run's name: `+serper`, `+visit-direct` if an option chose it, `+replay`; "" for documents."""
-        parts = [self.engine.name] if self.engine.kind != CORPUS else []
-        parts += [f"visit-{self.reader.name}"] if config.visit and self.web else []
-        parts += ["replay"] if self.replayed else []
-        return "".join(f"+{part}" for part in parts)
+        suffix = ""
+        if self.engine.kind != CORPUS:
+            suffix += f"+{self.engine.name}"
+        if config.visit and self.web:
+            suffix += f"+visit-{self.reader.name}"
+        if self.replayed:
+            suffix += "+replay"
+        return suffix
 
     @property
     def notes(self) -> dict[str, Any]:
@@ -711,25 +797,26 @@ def plan_search(
     """
     if config.stop_after:
         return SearchPlan(catalogue.engine(CORPUS), catalogue.reader(CORPUS))
-    journals = [run / STEPS for run in config.replay]
-    for run, journal in zip(config.replay, journals, strict=True):
-        if not journal.is_file():
+    journals = []
+    for run in config.replay:
+        if not (run / STEPS).is_file():
             raise UsageError(f"--replay {run}: not a run directory: {STEPS} not found")
-    before = (read_manifest(config.replay[0]) or {}).get("tools", {}) if config.replay else {}
+        journals.append(run / STEPS)
+    replayed_tools = Tools()
+    if config.replay:
+        replayed_tools = manifest_or_empty(config.replay[0]).tools
     documents = config.corpus or documents
-    name = config.search or before.get("search")
-    if name is None and documents is None:
+    name = config.search or replayed_tools.search
+    if not name and documents is None:
         raise UsageError(
             f"--data {config.data} has no documents: use --corpus FILE.jsonl, "
             "or search the web with --search serper"
         )
     engine = catalogue.engine(name or CORPUS)
-    web = "jina" if environ.get("JINA_API_KEY", "").strip() else "direct"
-    usual = CORPUS if engine.kind == CORPUS else web
-    reader = catalogue.reader(config.visit or before.get("visit") or usual)
+    reader = catalogue.reader(config.visit or replayed_tools.visit or _usual_reader(engine, environ))
     if config.allow_addresses:
         reader = _allowing(reader, config.allow_addresses)
-    corpus = _corpus(engine, reader, documents)
+    corpus = _documents_used(engine, reader, documents)
     return SearchPlan(
         engine=engine,
         reader=reader,
@@ -738,6 +825,13 @@ def plan_search(
         replayed=tuple(config.replay),
         replayed_sha256=tuple(sha256_of(path) for path in journals),
     )
+
+
+def _usual_reader(engine: EngineSpec, environ: Mapping[str, str]) -> str:
+    """The name of the page reader that suits a search engine: documents are visited where they were searched."""
+    if engine.kind == CORPUS:
+        return CORPUS
+    return "jina" if environ.get("JINA_API_KEY", "").strip() else "direct"
 
 
 def _allowing(reader: ReaderSpec, addresses: Sequence[str]) -> ReaderSpec:
@@ -751,7 +845,7 @@ def _allowing(reader: ReaderSpec, addresses: Sequence[str]) -> ReaderSpec:
     return reader.model_copy(update={"allow": (*reader.allow, *addresses)})
 
 
-def _corpus(engine: EngineSpec, reader: ReaderSpec, documents: Path | None) -> Path | None:
+def _documents_used(engine: EngineSpec, reader: ReaderSpec, documents: Path | None) -> Path | None:
     """The file of documents; an entry of cts.toml may name its own."""
     paths = {spec.path or documents for spec in (engine, reader) if spec.kind == CORPUS}
     if None in paths:

@@ -1,7 +1,8 @@
 """Role prompts: plain files, loaded, strictly rendered and hashed.
 
 A file `ROLE[.small].LANGUAGE.txt`, or `agent.native.txt`, has a `## system` and a `## user` section with `{field}`
-placeholders; only its role's declared fields are placeholders, any other brace is text. A placeholder alone between
+placeholders; only its role's declared fields are placeholders, any other brace is text. In an agent's prompt `{tools}`
+stands for the lines that describe its tools, which are part of the prompt and of its hash. A placeholder alone between
 `<tag>` and `</tag>` holds data: no value can open or close one of these tags (`fence`).
 
 The roles that a default `cts run` plays have a `.small` prompt, which fits the embedded model; it gets the ordinary
@@ -23,13 +24,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal
 
-from cts_async.config import VARIANT, CommandConfig, RunConfig, variant_of
+from cts_async.config import VARIANT, CommandConfig, RunConfig, SearchConfig, variant_of
 from cts_async.errors import InputError, UsageError, closest
 from cts_async.llm.catalog import Catalogue
 from cts_async.llm.escaping import harmless
 from cts_async.llm.json_text import THOUGHT_TAGS
 from cts_async.records import AgentPrompt, Language, language_of
 from cts_async.safe_files import open_file
+from cts_async.search.toolbox import Toolbox, open_toolbox
 
 __all__ = [
     "FIELDS",
@@ -47,7 +49,7 @@ __all__ = [
 
 Size = Literal["full", "small"]
 
-_SCHEMES: Final = ("standard", "at_standard", "cot", "at_cot")
+_TURN_FIELDS: Final = ("conversation", "blurred_query", "k")
 
 FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "clarify": ("blurred_query", "k"),
@@ -57,10 +59,14 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "gold": ("query", "answer", "sources"),
     "agent": ("current_date", "question"),
     "visit": ("goal", "page"),
-    **dict.fromkeys(
-        (f"{scheme}{offer}" for scheme in _SCHEMES for offer in ("", "_queries")),
-        ("conversation", "blurred_query", "k"),
-    ),
+    "standard": _TURN_FIELDS,
+    "standard_queries": _TURN_FIELDS,
+    "at_standard": _TURN_FIELDS,
+    "at_standard_queries": _TURN_FIELDS,
+    "cot": _TURN_FIELDS,
+    "cot_queries": _TURN_FIELDS,
+    "at_cot": _TURN_FIELDS,
+    "at_cot_queries": _TURN_FIELDS,
     "respond": ("clear_query", "conversation", "clarification_question"),
     "select_query": ("clear_query", "conversation", "offered_queries"),
     "reformulate": ("conversation",),
@@ -73,7 +79,7 @@ MAX_BYTES: Final = 128 << 10
 AS_PUBLISHED_FOLDER: Final = "as_published"
 """Of the shipped prompts: those that differ in a run as published."""
 
-_EVERY_FIELD: Final = frozenset(name for names in FIELDS.values() for name in names)
+_EVERY_FIELD: Final = frozenset().union(*FIELDS.values())
 _PACKAGE: Final = Path(__file__).parents[1]
 _HEADER = re.compile(r"^## (system|user)[ \t]*$", re.MULTILINE)
 _NAME = re.compile(r"(?P<role>[a-z_]+)(?:(?:\.small)?\.(?:en|zh)|(?<=agent)\.native)")
@@ -111,21 +117,24 @@ class Prompt:
     @property
     def unfenced(self) -> list[str]:
         """Fields with untrusted text that are not alone between tags. The agent's query is a message of its own."""
-        data = self.fields - {"k", "current_date"} if self.role != "agent" else frozenset()
-        return [name for name in sorted(data) if not re.search(_fenced(name), self.text)]
+        if self.role == "agent":
+            return []
+        untrusted = sorted(self.fields - {"k", "current_date"})
+        return [name for name in untrusted if not re.search(_fenced_pattern(name), self.text)]
 
     def render(self, **fields: object) -> tuple[dict[str, str], ...]:
         """The messages, system first. Raises ValueError for a missing or unknown field."""
         if fields.keys() != self.fields:
             raise ValueError(f"prompt {self.name}: {_difference(self.fields, frozenset(fields))}")
         values = {name: harmless(str(value), self.fence) for name, value in fields.items()}
-        return tuple([{"role": role, "content": _filled(parts, values)} for role, parts in self.sections])
-
-
-def _filled(parts: tuple[str, ...], values: Mapping[str, str]) -> str:
-    if len(parts) == 1:
-        return parts[0]
-    return "".join([values[part] if i % 2 else part for i, part in enumerate(parts)])
+        messages = []
+        for role, parts in self.sections:
+            # Filled in here, not by a function of its own: every judged candidate passes.
+            texts = list(parts)
+            for i in range(1, len(texts), 2):
+                texts[i] = values[texts[i]]
+            messages.append({"role": role, "content": "".join(texts)})
+        return tuple(messages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,30 +154,49 @@ class PromptSet:
 
     def of_role(self, role: str, agent: AgentPrompt = "query") -> list[Prompt]:
         """The prompts that a role may get, in all languages and sizes; the agent's by `agent`."""
-        ends = {"agent": (".en", ".zh") if agent == "query" else (f".{agent}",)}.get(role, ("",))
-        return [one for name, one in self.prompts.items() if _role_of(name) == role and name.endswith(ends)]
+        endings: tuple[str, ...] = ("",)
+        if role == "agent":
+            endings = (".en", ".zh") if agent == "query" else (f".{agent}",)
+        prompts = []
+        for name, prompt in self.prompts.items():
+            if _role_of(name) == role and name.endswith(endings):
+                prompts.append(prompt)
+        return prompts
 
     def over(self, base: PromptSet) -> PromptSet:
         """`base` with those of these prompts that differ. A full one hides the small one of `base`, too."""
-        before = base.sha256
-        changed = {name: one for name, one in self.prompts.items() if before.get(name) != one.sha256}
-        hidden = {name.replace(".", ".small.", 1) for name in changed} - self.prompts.keys()
-        rest = {name: one for name, one in base.prompts.items() if name not in hidden}
-        return replace(self, prompts=dict(sorted({**rest, **changed}.items())), own=frozenset(changed))
+        prompts, changed = dict(base.prompts), set()
+        for name, prompt in self.prompts.items():
+            if name in base.prompts and base.prompts[name].sha256 == prompt.sha256:
+                continue
+            changed.add(name)
+            prompts[name] = prompt
+            # Otherwise the embedded model would be given the shipped prompt in place of the user's.
+            small = name.replace(".", ".small.", 1)
+            if small not in self.prompts:
+                prompts.pop(small, None)
+        return replace(self, prompts=dict(sorted(prompts.items())), own=frozenset(changed))
 
     def mark(self, *, clarifying: bool) -> str:
         """The suffix of a run's name: `+prompts-FOLDER` if a user's folder has prompts for the roles of the system."""
         roles = {_role_of(name) for name in self.own}
-        concerned = roles if clarifying else roles & {"agent", "visit", "judge", "gold"}
+        if not clarifying:
+            roles &= {"agent", "visit", "judge", "gold"}
+        if not roles:
+            return ""
         name = re.sub(r"[^\w.-]", "_", self.directory.resolve().name)
-        return f"+prompts-{name}" if concerned else ""
+        return f"+prompts-{name}"
 
     def one_sided(self) -> Iterator[tuple[str, Language]]:
         """Roles whose prompt the user's folder changes in one language only, with the other language."""
-        for role in FIELDS:
-            found = {name.rpartition(".")[2] for name in self.own if _role_of(name) == role}
-            if len(found & {"en", "zh"}) == 1:
-                yield role, "zh" if "en" in found else "en"
+        languages_by_role: dict[str, set[str]] = {role: set() for role in FIELDS}
+        for name in self.own:
+            languages_by_role[_role_of(name)].add(name.rpartition(".")[2])
+        for role, languages in languages_by_role.items():
+            if "en" in languages and "zh" not in languages:
+                yield role, "zh"
+            elif "zh" in languages and "en" not in languages:
+                yield role, "en"
 
     @property
     def sha256(self) -> dict[str, str]:
@@ -185,8 +213,11 @@ class PromptSet:
         The agent's "native" prompt serves all languages. InputError names the file that is missing.
         """
         name = f"{role}.{language}"
-        prompt = self.prompts.get(f"{role}.small.{language}") if size == "small" else None
-        prompt = prompt or self.prompts.get(name)
+        prompt = None
+        if size == "small":
+            prompt = self.prompts.get(f"{role}.small.{language}")
+        if prompt is None:
+            prompt = self.prompts.get(name)
         if prompt is None:
             raise InputError(self.directory / f"{name}.txt", f"there is no {language!r} prompt for {role!r}")
         return prompt
@@ -196,8 +227,10 @@ class PromptSet:
         return self.get("agent", language_of(query) if choice == "query" else choice, size)
 
 
-def load_prompts(directory: Path | None = None) -> PromptSet:
+def load_prompts(directory: Path | None = None, toolbox: Toolbox | None = None) -> PromptSet:
     """Read every prompt of `directory`; by default those shipped in the package, else the repository's.
+
+    The agent's describe the tools of `toolbox`; by default the usual ones.
 
     InputError names an invalid file, or a directory without prompts.
     """
@@ -205,7 +238,8 @@ def load_prompts(directory: Path | None = None) -> PromptSet:
     files = sorted(directory.glob("*.txt"))
     if not files:
         raise InputError(directory, _NO_PROMPTS)
-    return PromptSet(directory, {path.stem: _parsed(path, path.read_bytes()) for path in files})
+    prompts = {path.stem: _parse_prompt(path, path.read_bytes(), toolbox=toolbox) for path in files}
+    return PromptSet(directory, prompts)
 
 
 def shipped_folder() -> Path:
@@ -222,59 +256,72 @@ def choose_prompts(config: CommandConfig, catalogue: Catalogue) -> tuple[PromptS
 
     Of the variants only those are read that a player of `config` is named with. Raises UsageError, InputError.
     """
-    _, named = _folders(config.prompts)
-    catalogue = replace(catalogue, prompts={**catalogue.prompts, **named})
+    _, folders = _read_options(config.prompts)
+    catalogue = replace(catalogue, prompts={**catalogue.prompts, **folders})
     used = {variant_of(player, catalogue.prompts)[1] for player in config.players} - {""}
-    for name in named:
+    for name in folders:
         if name not in used:
             raise UsageError(f"--prompts {name}=...: nobody uses them; name them with a model: gpt@{name}")
     as_published = isinstance(config, RunConfig) and config.as_published
-    named = {name: catalogue.prompts[name] for name in sorted(used)}
-    return open_prompts(config.prompts, named, as_published=as_published), catalogue
+    toolbox = None
+    if isinstance(config, SearchConfig):
+        toolbox = open_toolbox(config.tools)
+    used_folders = {name: catalogue.prompts[name] for name in sorted(used)}
+    prompts = open_prompts(config.prompts, used_folders, as_published=as_published, toolbox=toolbox)
+    return prompts, catalogue
 
 
-def open_prompts(given: Sequence[str], named: Mapping[str, Path], *, as_published: bool = False) -> PromptSet:
-    """The shipped prompts with those of the user's over them: as `--prompts` gives them, and folders with names.
+def open_prompts(
+    options: Sequence[str],
+    folders: Mapping[str, Path],
+    *,
+    as_published: bool = False,
+    toolbox: Toolbox | None = None,
+) -> PromptSet:
+    """The shipped prompts with those of the user's over them: as `--prompts` gives them, and folders by variant.
 
-    `as_published` takes the shipped prompts that say no more than the paper's. Raises UsageError, InputError.
+    `as_published` takes the shipped prompts that say no more than the paper's; the agent's describe the tools of
+    `toolbox`, by default the usual ones. Raises UsageError, InputError.
     """
-    base = load_prompts()
+    base = load_prompts(toolbox=toolbox)
     if as_published:
         # They are shipped, not a user's: `own` and the folder, which name a run, stay as they are.
-        published = load_prompts(shipped_folder() / AS_PUBLISHED_FOLDER).over(base)
+        published = load_prompts(shipped_folder() / AS_PUBLISHED_FOLDER, toolbox).over(base)
         base = replace(base, prompts=published.prompts)
-    whole, more = _folders(given)
-    if whole is not None:
-        base = read_folder(whole).over(base)
-    folders = {**named, **more}
-    variants = {name: read_folder(folder, name).over(base) for name, folder in folders.items()}
+    folder_of_all, folders_by_option = _read_options(options)
+    if folder_of_all is not None:
+        base = read_folder(folder_of_all, toolbox=toolbox).over(base)
+    variants = {}
+    for name, folder in {**folders, **folders_by_option}.items():
+        variants[name] = read_folder(folder, name, toolbox).over(base)
     return replace(base, variants=variants)
 
 
-def _folders(given: Sequence[str]) -> tuple[Path | None, dict[str, Path]]:
-    """The folder for all roles, and those with names, as `--prompts` gives them. Raises UsageError."""
-    whole, named = None, dict[str, Path]()
-    for text in given:
-        name, sign, folder = text.partition("=")
+def _read_options(options: Sequence[str]) -> tuple[Path | None, dict[str, Path]]:
+    """The folder for all roles, and those by variant, as `--prompts` gives them. Raises UsageError."""
+    folder_of_all, folders = None, dict[str, Path]()
+    for option in options:
+        name, sign, folder = option.partition("=")
+        # A path may have a sign of equality, too.
         if sign and VARIANT.fullmatch(name):
-            if name in named:
-                raise UsageError(f"--prompts {text}: {name} is given twice")
-            named[name] = Path(folder)
-        elif whole is not None:
+            if name in folders:
+                raise UsageError(f"--prompts {option}: {name} is given twice")
+            folders[name] = Path(folder)
+        elif folder_of_all is not None:
             raise UsageError(
-                f"--prompts {text}: {whole} is for all roles already; name one of them: NAME=DIR"
+                f"--prompts {option}: {folder_of_all} is for all roles already; name one of them: NAME=DIR"
             )
         else:
-            whole = Path(text)
-        if not (folder if sign else text).strip():
-            raise UsageError(f"--prompts {text}: write it as DIR, or as NAME=DIR")
-    return whole, named
+            folder_of_all = Path(option)
+        if not (folder if sign else option).strip():
+            raise UsageError(f"--prompts {option}: write it as DIR, or as NAME=DIR")
+    return folder_of_all, folders
 
 
-def read_folder(directory: Path, variant: str = "") -> PromptSet:
+def read_folder(directory: Path, variant: str = "", toolbox: Toolbox | None = None) -> PromptSet:
     """The prompts of a user's folder; other files in it are ignored. Raises InputError with the first mistake."""
-    found = {path.stem: read_prompt(path, variant) for path in prompt_files(directory)}
-    return PromptSet(directory, found, frozenset(found))
+    prompts = {path.stem: read_prompt(path, variant, toolbox) for path in prompt_files(directory)}
+    return PromptSet(directory, prompts, frozenset(prompts))
 
 
 def prompt_files(directory: Path) -> list[Path]:
@@ -282,35 +329,39 @@ def prompt_files(directory: Path) -> list[Path]:
     try:
         names = sorted(entry.name for entry in os.scandir(directory))
     except OSError as error:
-        problem = "no such folder" if isinstance(error, FileNotFoundError) else error.strerror
+        problem = error.strerror
+        if isinstance(error, FileNotFoundError):
+            problem = "no such folder"
         raise InputError(directory, f"{problem}: expected a folder of prompts (ROLE.LANGUAGE.txt)") from None
-    meant = [name for name in names if name.endswith(".txt") or _role_of(name) in FIELDS]
-    if not meant:
+    # `clarify.en.text` is a prompt with a slip in its name, and reading it says so; a README is none.
+    paths = [directory / name for name in names if name.endswith(".txt") or _role_of(name) in FIELDS]
+    if not paths:
         raise InputError(directory, _NO_PROMPTS)
-    return [directory / name for name in meant]
+    return paths
 
 
-def read_prompt(path: Path, variant: str = "") -> Prompt:
+def read_prompt(path: Path, variant: str = "", toolbox: Toolbox | None = None) -> Prompt:
     """Read one file of a user's, which is no link and has at most MAX_BYTES. Raises InputError."""
     _check_name(path)
-    try:  # the folder itself may be reached through a link: it was named by the user
-        own = Path(os.path.realpath(path.parent), path.name)
-        with os.fdopen(open_file(own, os.O_RDONLY), "rb") as file:
+    try:
+        # The folder itself may be reached through a link: it was named by the user.
+        real_path = Path(os.path.realpath(path.parent), path.name)
+        with os.fdopen(open_file(real_path, os.O_RDONLY), "rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from None
     if len(data) > MAX_BYTES:
         raise InputError(path, f"is longer than {MAX_BYTES >> 10} KiB, which would be sent with every call")
-    return _parsed(path, data, variant)
+    return _parse_prompt(path, data, variant, toolbox)
 
 
 def remarks_on(prompts: PromptSet, languages: Iterable[Language] = ("en", "zh")) -> Iterator[str]:
     """What a user should know of prompts that are in order: which of the `languages` a folder does not cover."""
-    for one in (prompts, *prompts.variants.values()):
-        for role, other in one.one_sided():
-            if other in languages:
-                text = f"{one.directory}: changes the prompt {role!r} in one language only"
-                yield f"{text}; where the language is {other!r}, the usual one is used"
+    for folder in (prompts, *prompts.variants.values()):
+        for role, language in folder.one_sided():
+            if language in languages:
+                text = f"{folder.directory}: changes the prompt {role!r} in one language only"
+                yield f"{text}; where the language is {language!r}, the usual one is used"
 
 
 # --- Files
@@ -323,41 +374,69 @@ def _role_of(name: str) -> str:
 
 
 def _check_name(path: Path) -> None:
-    named = _NAME.fullmatch(path.name.removesuffix(".txt"))
-    if named is None or named["role"] not in FIELDS or path.suffix != ".txt":
-        known = [f"{role}.{language}.txt" for role in FIELDS for language in ("en", "zh")]
-        near = closest(path.name, [*known, "agent.native.txt"])
-        hint = f"; did you mean {near!r}?" if near else ""
-        form = f"expected ROLE[.small].en|zh.txt with a role of {', '.join(FIELDS)}"
-        raise InputError(path, f"is no prompt's name{hint} {form}" if near else form)
+    """Raise InputError unless a file is called like a prompt of one of our roles."""
+    name = _NAME.fullmatch(path.name.removesuffix(".txt"))
+    if name is not None and name["role"] in FIELDS and path.suffix == ".txt":
+        return
+    names = ["agent.native.txt"]
+    for role in FIELDS:
+        names += [f"{role}.en.txt", f"{role}.zh.txt"]
+    near = closest(path.name, names)
+    problem = f"expected ROLE[.small].en|zh.txt with a role of {', '.join(FIELDS)}"
+    if near:
+        problem = f"is no prompt's name; did you mean {near!r}? {problem}"
+    raise InputError(path, problem)
 
 
-def _parsed(path: Path, data: bytes, variant: str = "") -> Prompt:
+def _parse_prompt(path: Path, data: bytes, variant: str = "", toolbox: Toolbox | None = None) -> Prompt:
+    """Read the content of a prompt's file. Raises InputError with its first mistake."""
     _check_name(path)
     role = _role_of(path.stem)
     try:
+        # Line ends are those of the editor: they are no part of the text that is hashed and sent.
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(path, f"is not UTF-8 text: {error.reason}", line=line) from None
+    if role == "agent":
+        text = _with_tools(path, text, toolbox or open_toolbox())
     fields = FIELDS[role]
-    before, *rest = _HEADER.split(text)
-    if before.strip() or rest[::2] != ["system", "user"]:
+    before, *sections = _HEADER.split(text)
+    headers, contents = sections[::2], sections[1::2]
+    if before.strip() or headers != ["system", "user"]:
         raise InputError(path, "expected exactly a '## system' and then a '## user' section")
     for line, content in enumerate(text.split("\n"), 1):
         for name in re.findall(r"\{\s*([A-Za-z_]+)\s*\}", content):
             _check_field(path, line, role, name, f"{{{name}}}" in content)
     placeholder = re.compile(rf"\{{({'|'.join(fields)})\}}")
-    sections = tuple(
-        (role, tuple(placeholder.split(content.strip())))
-        for role, content in zip(rest[::2], rest[1::2], strict=True)
-    )
-    used = {part for _, parts in sections for part in parts[1::2]}
+    parsed, used = [], set()
+    for header, content in zip(headers, contents, strict=True):
+        parts = placeholder.split(content.strip())
+        parsed.append((header, tuple(parts)))
+        used.update(parts[1::2])
     if used != set(fields):
         raise InputError(path, _difference(frozenset(fields), frozenset(used)))
     name = f"{path.stem}@{variant}" if variant else path.stem
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return Prompt(name, path, text, digest, frozenset(fields), sections, _fence(text, fields))
+    return Prompt(name, path, text, digest, frozenset(fields), tuple(parsed), _fence(text, fields))
+
+
+_TOOLS_PLACE: Final = "{tools}"
+
+
+def _with_tools(path: Path, text: str, toolbox: Toolbox) -> str:
+    """The agent's prompt with the lines of its tools. Raises InputError if it has its own of others.
+
+    A prompt that names the usual tools itself is one of before there were others.
+    """
+    if _TOOLS_PLACE in text:
+        return text.replace(_TOOLS_PLACE, toolbox.prompt_lines(path.stem))
+    if toolbox.is_default:
+        return text
+    named = ",".join(toolbox.names)
+    raise InputError(
+        path, f"describes tools of its own: write {_TOOLS_PLACE} in their place for --tools {named}"
+    )
 
 
 def _check_field(path: Path, line: int, role: str, name: str, exact: bool) -> None:
@@ -368,24 +447,26 @@ def _check_field(path: Path, line: int, role: str, name: str, exact: bool) -> No
     near = closest(name, fields)
     if near or name in _EVERY_FIELD:
         hint = f"; did you mean {{{near}}}?" if near else ";"
-        has = ", ".join(f"{{{one}}}" for one in fields)
+        has = ", ".join(f"{{{field}}}" for field in fields)
         raise InputError(path, f"unknown field {name}{hint} {role} has {has}", line=line)
 
 
 def _fence(text: str, fields: tuple[str, ...]) -> frozenset[str]:
-    names = "|".join(fields)
-    tags = frozenset(match[1] for match in re.finditer(_fenced(names), text))
+    """The tags that no value may open or close: those around a field, and where there are any, those of thoughts."""
+    tags = frozenset(match[1] for match in re.finditer(_fenced_pattern("|".join(fields)), text))
+    if not tags:
+        return tags
     # A quoted `</think>` would turn everything before it, such as a verdict, into a thought.
-    return tags | THOUGHT_TAGS if tags else tags
+    return tags | THOUGHT_TAGS
 
 
-def _fenced(names: str) -> str:
+def _fenced_pattern(names: str) -> str:
     """The pattern of one of the fields `a|b` alone between tags."""
     return rf"<(\w+)>\s*\{{(?:{names})\}}\s*</\1>"
 
 
-def _difference(expected: frozenset[str], given: frozenset[str]) -> str:
+def _difference(expected: frozenset[str], fields: frozenset[str]) -> str:
     """`missing field a; unknown field b`"""
-    missing = [f"missing field {name}" for name in sorted(expected - given)]
-    unknown = [f"unknown field {name}" for name in sorted(given - expected)]
+    missing = [f"missing field {name}" for name in sorted(expected - fields)]
+    unknown = [f"unknown field {name}" for name in sorted(fields - expected)]
     return "; ".join(missing + unknown)

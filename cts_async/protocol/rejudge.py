@@ -31,7 +31,15 @@ from cts_async.engine.processes import allow_more_files
 from cts_async.engine.runner import Context, Job
 from cts_async.errors import StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
-from cts_async.protocol.answers import Answers, Judging, Repeats, answers_of_candidates, answers_of_run
+from cts_async.protocol.answers import (
+    Answers,
+    Judging,
+    Repeats,
+    Wanted,
+    answers_of_candidates,
+    answers_of_run,
+    any_id,
+)
 from cts_async.protocol.custom.sources import label_judges
 from cts_async.protocol.forecast import (
     SAMPLE,
@@ -66,20 +74,16 @@ from cts_async.protocol.systems import (
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Judgment, is_one_line, value
 from cts_async.runs.files import (
-    FURTHER,
     JUDGMENTS,
-    N_ANSWERS,
     PER_ITEM,
     PROMPTS,
     RESULTS,
     STEPS,
     judgments_path,
 )
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.manifest import manifest_or_empty, read_manifest
 from cts_async.runs.results import LatestLines, Line, failure_line, judged, judged_fingerprint
 
-SYSTEMS: Final = "systems"
-"""The manifest's field that marks an OUT of several candidate files: their names, in order."""
 _PLAIN_NAMES: Final = ("results", "per_item")
 """Files of ours that are called by their directory's name."""
 _RESERVED: Final = (JUDGMENTS, PROMPTS)
@@ -137,19 +141,21 @@ class JudgePlan(CommandPlan):
     @property
     def judge_prompts(self) -> dict[str, str]:
         """The texts of all judges' prompts by name."""
-        judges = [*self.specs] or [LEXICAL]
-        return {
-            prompt.name: prompt.text for name in judges for prompt in self.prompts.of(name).of_role("judge")
-        }
+        texts = {}
+        for judge in list(self.specs) or [LEXICAL]:
+            for prompt in self.prompts.of(judge).of_role("judge"):
+                texts[prompt.name] = prompt.text
+        return texts
 
     @property
     def settings(self) -> dict[str, dict[str, Any]]:
         """What determines each model judge's verdicts, by its name."""
-        models = {
-            name: {"model": spec.identity, "prompts": _prompt_digests(self.prompts, name)}
-            for name, spec in self.specs.items()
-        }
-        return {**models, **{name: {"model": roles["judge"].identity} for name, roles in self.custom.items()}}
+        settings: dict[str, dict[str, Any]] = {}
+        for name, spec in self.specs.items():
+            settings[name] = {"model": spec.identity, "prompts": _prompt_digests(self.prompts, name)}
+        for name, roles in self.custom.items():
+            settings[name] = {"model": roles["judge"].identity}
+        return settings
 
     @property
     def journals(self) -> Sequence[Path]:
@@ -163,7 +169,7 @@ class JudgePlan(CommandPlan):
     def manifest_notes(self) -> dict[str, Any]:
         """What the manifest records in addition to the identity."""
         return {
-            **self.config.noted,
+            **self.config.manifest_fields,
             "n_expected": sum(target.n_expected for target in self.targets),
             "embedded": self.embedded,
             "prices": manifest_prices(self.specs.values()),
@@ -171,14 +177,21 @@ class JudgePlan(CommandPlan):
 
     def group(self, judge: str) -> str:
         """The name of a judge's job group: several judges have a group each, so that one outage stops one judge only."""
-        one = len(self.targets) == 1 or self.identity is not None
-        name = self.out.name if one else f"{len(self.targets)} runs"
-        return name if len(self.judges) == 1 else f"{name}, {judge}"
+        name = self.out.name
+        # Candidates have a parent directory in common, finished runs need not.
+        if self.identity is None and len(self.targets) > 1:
+            name = f"{len(self.targets)} runs"
+        if len(self.judges) > 1:
+            name = f"{name}, {judge}"
+        return name
 
 
 def width_of(judge: str, judges: Collection[str], usual: int) -> int:
     """Answers that one of `judges` works on at once; among others the lexical one needs only one worker."""
-    return 1 if judge == LEXICAL and len(judges) > 1 else usual
+    # It waits for nobody, so more of its workers would be no faster.
+    if judge == LEXICAL and len(judges) > 1:
+        return 1
+    return usual
 
 
 def plan_judging(
@@ -196,27 +209,25 @@ def plan_judging(
     _check_options(config)
     prompts, catalogue = choose_prompts(config, catalogue)
     _check_prompts(prompts)
-    judges, custom = label_judges(
-        config.judges or (catalogue.roles.get("judge") or PAPER_SUPPORT,), catalogue
+    usual_judge = catalogue.roles.get("judge") or PAPER_SUPPORT
+    judges, custom = label_judges(config.judges or (usual_judge,), catalogue)
+    specs = resolve_all(
+        {name: ["judge"] for name in judges if name not in custom},
+        catalogue,
+        environ,
+        options="--judge NAME",
+        trial="--judge lexical",
+        keyless=keyless,
+        keys_elsewhere=keys_elsewhere,
     )
-    models = [name for name in judges if name not in custom]
-    specs = {
-        name: replace(spec, judge_nuggets=config.nuggets_per_call or spec.judge_nuggets)
-        for name, spec in resolve_all(
-            {name: ["judge"] for name in models},
-            catalogue,
-            environ,
-            options="--judge NAME",
-            trial="--judge lexical",
-            keyless=keyless,
-            keys_elsewhere=keys_elsewhere,
-        ).items()
-    }
+    if config.nuggets_per_call:
+        specs = {name: replace(spec, judge_nuggets=config.nuggets_per_call) for name, spec in specs.items()}
     if config.budget.max_usd is not None:
         check_prices(specs.values())
     notes: tuple[str, ...] = ()
     if config.runs:
         out, identity = config.runs[0], None
+        # Two spellings of one directory would be locked twice.
         distinct = {run.resolve(): run for run in config.runs}
         targets = [_target_of_run(run, judges, config.limit) for run in distinct.values()]
     else:
@@ -225,15 +236,16 @@ def plan_judging(
         targets, identity, notes = _targets_of_candidates(config, judges[0], specs, prompts)
         if config.lexical and LEXICAL not in judges:
             judges = (*judges, LEXICAL)
+    repeats = Repeats([target.answers for target in targets])
+    # Only `Repeats` needs the hashes: of a million answers they take 8 MB.
+    lean_targets = [replace(target, answers=target.answers.without_question_hashes()) for target in targets]
     return JudgePlan(
         config=config,
         out=out,
         specs=specs,
         judges=judges,
-        targets=tuple(
-            replace(target, answers=target.answers.without_question_hashes()) for target in targets
-        ),
-        repeats=Repeats([target.answers for target in targets]),
+        targets=tuple(lean_targets),
+        repeats=repeats,
         identity=identity,
         prompts=prompts,
         custom=custom,
@@ -247,8 +259,7 @@ def _remarks_on_published(config: JudgeConfig, specs: Mapping[str, ModelSpec]) -
     if config.nuggets_per_call or not specs:
         return
     for run in config.runs:
-        identity = (read_manifest(run) or {}).get("identity", {})
-        if identity.get("as_published") is True:
+        if manifest_or_empty(run).identity.as_published:
             yield (
                 f"{run.name} was made as published, with all nuggets in one call of its judge; here a call has at most "
                 "those of the judge's judge_nuggets (20): --nuggets-per-call 999 for all in one"
@@ -257,24 +268,30 @@ def _remarks_on_published(config: JudgeConfig, specs: Mapping[str, ModelSpec]) -
 
 def _check_options(config: JudgeConfig) -> None:
     """Require either runs, or candidates with their gold and output directory."""
-    of_candidates = {"--gold G": config.gold, "--candidates C": config.candidates, "--out DIR": config.out}
-    given = [option for option, value in of_candidates.items() if value]
-    if config.runs:
-        given += ["--skip-bad-gold"] * config.skip_bad_gold + ["--join"] * (config.join == "id")
-        given += ["--empty-answers"] * (config.empty_answers != "fail")
-    if config.runs and given:
+    if not config.runs:
+        if not (config.gold and config.candidates and config.out):
+            raise UsageError(
+                "nothing to judge: name runs (cts judge runs/NAME), or use --gold G --candidates C --out DIR"
+            )
+        return
+    options = {
+        "--gold G": config.gold,
+        "--candidates C": config.candidates,
+        "--out DIR": config.out,
+        "--skip-bad-gold": config.skip_bad_gold,
+        "--join": config.join == "id",
+        "--empty-answers": config.empty_answers != "fail",
+    }
+    used = [option for option, value in options.items() if value]
+    if used:
         raise UsageError(
-            f"{', '.join(given)} cannot be combined with RUN arguments: a run has its own gold and directory"
-        )
-    if not config.runs and len(given) < len(of_candidates):
-        raise UsageError(
-            "nothing to judge: name runs (cts judge runs/NAME), or use --gold G --candidates C --out DIR"
+            f"{', '.join(used)} cannot be combined with RUN arguments: a run has its own gold and directory"
         )
 
 
 def _target_of_run(run: Path, judges: Sequence[str], limit: int | None) -> Target:
     """Refuses the judge that scored the run: its labels are in the results already."""
-    scoring = ((read_manifest(run) or {}).get("identity", {}).get("judges") or [None])[0]
+    scoring = manifest_or_empty(run).judge
     if scoring in judges:
         raise UsageError(
             f"{run}: {scoring} has scored this run; its labels are in {RESULTS}. Use another --judge, or the run's "
@@ -289,45 +306,45 @@ def _targets_of_candidates(
     """A target for each file, what determines all verdicts, and remarks on how the gold was read."""
     assert config.gold
     assert config.out
-    given = [config.candidates] if isinstance(config.candidates, str) else list(config.candidates)
-    files = candidate_files(given)
+    words = [config.candidates] if isinstance(config.candidates, str) else list(config.candidates)
+    files = candidate_files(words)
     for file in (config.gold, *files):
         check_read_again(file)
-    for name in short_names(files):
+    names = short_names(files)
+    for name in names:
         if not is_one_line(name):
             raise UsageError(f"--candidates: {name!r} has control characters or line breaks; rename the file")
     apart = has_folders(config.out, len(files))
     begun = config.out.exists()
     gold = read_gold(config.gold, config.fields, skip_bad=config.skip_bad_gold)
-    common = {
-        "gold_sha256": sha256_of(config.gold),
-        "judges": [scoring],
-        **({"models": {scoring: specs[scoring].identity}} if scoring in specs else {}),
-        "prompts": _prompt_digests(prompts, scoring),
-        **_nuggets_per_call(scoring, specs, gold),
-        **({"join": config.join} if config.join == "id" else {}),
-        **({} if config.empty_answers == "fail" else {"empty_answers": config.empty_answers}),
-    }
-    targets = [
-        Target(
+    # Fields are written only where they differ from the default, so that older directories resume; order is kept.
+    common: dict[str, Any] = {"gold_sha256": sha256_of(config.gold), "judges": [scoring]}
+    if scoring in specs:
+        common["models"] = {scoring: specs[scoring].identity}
+    common["prompts"] = _prompt_digests(prompts, scoring)
+    if scoring in specs and _most_nuggets(gold) > specs[scoring].judge_nuggets:
+        common["nuggets_per_call"] = specs[scoring].judge_nuggets
+    if config.join == "id":
+        common["join"] = config.join
+    if config.empty_answers != "fail":
+        common["empty_answers"] = config.empty_answers
+    targets = []
+    for name, file in zip(names, files, strict=True):
+        target = Target(
             name,
             config.out / name if apart else config.out,
             answers_of_candidates(file, gold, config, with_fingerprints=begun),
-            scoring,
-            {"system": name, "candidates": str(file), **common},
-            apart,
+            scoring=scoring,
+            identity={"system": name, "candidates": str(file), **common},
+            shared_journal=apart,
         )
-        for name, file in zip(short_names(files), files, strict=True)
-    ]
+        targets.append(target)
     return targets, common, gold.notes
 
 
-def _nuggets_per_call(judge: str, specs: Mapping[str, ModelSpec], gold: GoldIndex) -> dict[str, int]:
-    """The judge's nuggets per call, if any answer needs more than one call."""
-    most = max((len(record.nuggets) for record in gold.records()), default=0)
-    if judge not in specs or most <= specs[judge].judge_nuggets:
-        return {}
-    return {"nuggets_per_call": specs[judge].judge_nuggets}
+def _most_nuggets(gold: GoldIndex) -> int:
+    """The largest number of nuggets of any record."""
+    return max((len(record.nuggets) for record in gold.records()), default=0)
 
 
 def _prompt_digests(prompts: PromptSet, judge: str) -> dict[str, str]:
@@ -336,32 +353,41 @@ def _prompt_digests(prompts: PromptSet, judge: str) -> dict[str, str]:
 
 def _check_prompts(prompts: PromptSet) -> None:
     """Raise UsageError for a folder of the user's that changes no prompt of a judge."""
-    whole = [prompts] if prompts.own else []
-    for one in (*whole, *prompts.variants.values()):
-        if not any(name.startswith("judge.") for name in one.own):
-            changed = ", ".join(sorted(one.own)) or "no prompt"
-            raise UsageError(f"{one.directory}: changes {changed}, but a judge uses judge.en, judge.zh")
+    folders = list(prompts.variants.values())
+    if prompts.own:
+        folders.insert(0, prompts)
+    for folder in folders:
+        if not any(name.startswith("judge.") for name in folder.own):
+            changed = ", ".join(sorted(folder.own)) or "no prompt"
+            raise UsageError(f"{folder.directory}: changes {changed}, but a judge uses judge.en, judge.zh")
 
 
 def short_names(files: Sequence[Path]) -> list[str]:
     """A distinct short name for each file: its stem, preceded by as many of its folders as that takes."""
-    parts = [_parts(file) for file in files]
-    taken = [1] * len(files)
+    parts_by_file = [_name_parts(file) for file in files]
+    n_parts = [1] * len(files)
     while True:
-        names = ["-".join(own[-n:]) for own, n in zip(parts, taken, strict=True)]
+        names = ["-".join(parts[-n:]) for parts, n in zip(parts_by_file, n_parts, strict=True)]
+        # Some file systems take two names that differ in case only for the same one.
         counts = Counter(name.casefold() for name in names)
-        clashes = [i for i, name in enumerate(names) if counts[name.casefold()] > 1 or name in _RESERVED]
+        clashes = False
+        for i, name in enumerate(names):
+            if counts[name.casefold()] == 1 and name not in _RESERVED:
+                continue
+            if n_parts[i] == len(parts_by_file[i]):
+                raise UsageError(f"--candidates: no directory can be named after {files[i]}; rename the file")
+            n_parts[i] += 1
+            clashes = True
         if not clashes:
             return names
-        for i in clashes:
-            if taken[i] == len(parts[i]):
-                raise UsageError(f"--candidates: no directory can be named after {files[i]}; rename the file")
-            taken[i] += 1
 
 
-def _parts(file: Path) -> list[str]:
-    whole = [part for part in file.absolute().parts if part not in ("/", ".", "..")]
-    return whole[:-1] if file.stem in _PLAIN_NAMES and len(whole) > 1 else [*whole[:-1], file.stem]
+def _name_parts(file: Path) -> list[str]:
+    """The folders of a file and its stem, unless the stem is that of all our files and says nothing."""
+    folders = [part for part in file.absolute().parts[:-1] if part not in ("/", ".", "..")]
+    if file.stem in _PLAIN_NAMES and folders:
+        return folders
+    return [*folders, file.stem]
 
 
 def has_folders(out: Path, n_files: int) -> bool:
@@ -372,10 +398,10 @@ def has_folders(out: Path, n_files: int) -> bool:
     manifest = read_manifest(out)
     if manifest is None:
         return n_files > 1
-    if SYSTEMS in manifest:
+    if manifest.is_of_several_systems:
         return True
     if n_files > 1:
-        file = manifest.get("identity", {}).get("candidates", "one file")
+        file = manifest.identity.candidates or "one file"
         raise UsageError(f"{out} has the judgments of {file} alone: use another --out for several files")
     return False
 
@@ -402,11 +428,12 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
 @asynccontextmanager
 async def _open_jobs(plan: JudgePlan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
     with open_verdicts(plan, events) as files:
-        usual = plan.config.in_flight or instances_in_flight(resources)
-        yield Jobs(
-            streams=[_jobs(plan, resources.judge(name), files, events) for name in plan.judges],
-            in_flight=[width_of(name, plan.judges, usual) for name in plan.judges],
-        )
+        usual_width = plan.config.in_flight or instances_in_flight(resources)
+        streams, widths = [], []
+        for judge in plan.judges:
+            streams.append(_jobs(plan, resources.judge(judge), files, events))
+            widths.append(width_of(judge, plan.judges, usual_width))
+        yield Jobs(streams, in_flight=widths)
 
 
 @contextmanager
@@ -419,9 +446,10 @@ def open_verdicts(
     """
     allow_more_files(len(plan.targets) * _FILES_EACH)
     with ExitStack() as stack:
-        files = (
-            _open_runs(plan, stack) if plan.identity is None else _open_candidates(plan, stack, session_notes)
-        )
+        if plan.identity is None:
+            files = _open_runs(plan, stack)
+        else:
+            files = _open_candidates(plan, stack, session_notes)
         _report_found(plan, files, events)
         yield files
 
@@ -429,23 +457,26 @@ def open_verdicts(
 def _open_runs(plan: JudgePlan, stack: ExitStack) -> list[RunFiles]:
     """Finished runs: each finds the verdicts in the others' journals, too."""
     notes, sync = plan.manifest_notes(), plan.config.sync
-    runs = [
-        stack.enter_context(open_finished_run(target.directory, plan.settings, notes, sync=sync))
-        for target in plan.targets
-    ]
-    for files in runs:
-        files.journal.siblings = [other.journal for other in runs if other is not files]
+    runs: list[RunFiles] = []
+    for target in plan.targets:
+        runs.append(stack.enter_context(open_finished_run(target.directory, plan.settings, notes, sync=sync)))
+    for run in runs:
+        run.journal.siblings = [sibling.journal for sibling in runs if sibling is not run]
     return runs
 
 
 def _open_candidates(plan: JudgePlan, stack: ExitStack, session_notes: SessionNotes) -> list[RunFiles]:
+    """The files of candidates; several share one journal, in the parent directory."""
     sync = plan.config.sync
     prompts = plan.judge_prompts
     journal = None
     if plan.targets[0].shared_journal:
-        earlier = (read_manifest(plan.out) or {}).get(SYSTEMS, [])
-        systems = {SYSTEMS: list(dict.fromkeys([*earlier, *(target.name for target in plan.targets)]))}
-        notes = {**plan.manifest_notes(), **systems}
+        # A later command may judge other files into the same directory: their names stay.
+        names = list(manifest_or_empty(plan.out).systems)
+        for target in plan.targets:
+            if target.name not in names:
+                names.append(target.name)
+        notes = {**plan.manifest_notes(), "systems": names}
         record = RunRecord(plan.identity or {}, notes, prompts, option="--out")
         stack.enter_context(recorded_session(plan.out, record, session_notes))
         try:
@@ -458,23 +489,24 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, session_notes: SessionNo
     for target in plan.targets:
         notes = _target_notes(plan, target)
         record = RunRecord(target.identity or {}, notes, prompts, results=PER_ITEM, option="--out")
-        opened.append(
-            stack.enter_context(
-                open_run_files(
-                    target.directory, record, sync=sync, journal=journal, session_notes=session_notes
-                )
-            )
+        run_files = open_run_files(
+            target.directory, record, sync=sync, journal=journal, session_notes=session_notes
         )
+        opened.append(stack.enter_context(run_files))
     return opened
 
 
 def _target_notes(plan: JudgePlan, target: Target) -> dict[str, Any]:
+    """What a target's manifest records in addition to its identity. Raises UsageError as `with_judges`."""
     notes = {**plan.manifest_notes(), "n_expected": target.n_expected}
     if target.answers.n_absent:
-        notes[N_ANSWERS] = len(target.answers)
-    further = {name: how for name, how in plan.settings.items() if name != target.scoring}
-    if judges := with_judges(target.directory, read_manifest(target.directory) or {}, further):
-        notes[FURTHER] = judges
+        notes["n_answers"] = len(target.answers)
+    further_judges = plan.settings
+    # The scoring judge's settings are the identity.
+    further_judges.pop(target.scoring or "", None)
+    judges = with_judges(manifest_or_empty(target.directory), further_judges)
+    if judges:
+        notes["further_judges"] = judges
     if target.shared_journal:
         notes["journal"] = f"../{STEPS}"
     return notes
@@ -487,20 +519,24 @@ def verdicts_left(
     group = plan.group(judge)
     for n, (target, run) in enumerate(zip(plan.targets, files, strict=True)):
         answers, scoring = target.answers, target.scoring == judge
+        # `cts judge RUN --judge NAME` adds what that judge lacks: of a further judge a failure is nothing to keep.
         again = plan.config.retry_failed or not scoring
-        done = run.finished if scoring else run.judged(judge)
-        n_missing, n_outdated = done.compared(answers.ids, answers.fingerprints, but_failures=again)
+        verdicts = run.finished if scoring else run.judged(judge)
+        n_missing, n_outdated = verdicts.compared(answers.ids, answers.fingerprints, but_failures=again)
         if n_outdated:
             text = f"{n_outdated} answer(s) changed since {judge} judged them, and are judged again"
             events.emit(Notice(f"{target.name}: {text}"))
-        n_failed = 0 if again else done.n_failed
-        found = min(len(done) - done.n_failed + n_failed - n_outdated, len(answers))
-        events.emit(JobsFound(group, found, min(n_failed, found)))
+        n_failed = 0 if again else verdicts.n_failed
+        n_done = min(len(verdicts) - verdicts.n_failed + n_failed - n_outdated, len(answers))
+        events.emit(JobsFound(group, n_done, min(n_failed, n_done)))
         if not n_missing and not n_outdated:
             continue  # saves reading the answers again
-        lacking = partial(_lacks, done, again=again)
-        for judging in answers.stream((lambda id: True) if n_outdated else lacking):
-            if n_outdated and not _needs_verdict(done, judging, again=again):
+        # Whether an answer has changed shows only once it has been read; whether it has no verdict, before.
+        wanted: Wanted = partial(_lacks, verdicts, again=again)
+        if n_outdated:
+            wanted = any_id
+        for judging in answers.stream(wanted):
+            if n_outdated and not _needs_verdict(verdicts, judging, again=again):
                 continue
             if judging.failure and not scoring:  # recorded in the results only
                 events.emit(JobsFound(group, 1, 0))
@@ -508,16 +544,16 @@ def verdicts_left(
                 yield PendingVerdict(judge, n, judging, scoring)
 
 
-def _lacks(done: LatestLines, id: str, *, again: bool) -> bool:
+def _lacks(verdicts: LatestLines, id: str, *, again: bool) -> bool:
     """Whether an answer has no verdict, or only a failure that is to be tried `again`."""
-    failed = done.failed(id)
+    failed = verdicts.failed(id)
     return failed is None or (failed and again)
 
 
-def _needs_verdict(done: LatestLines, judging: Judging, *, again: bool) -> bool:
+def _needs_verdict(verdicts: LatestLines, judging: Judging, *, again: bool) -> bool:
     """`_lacks`, or whether the verdict is about another answer, which had the same id."""
     id = judging.instance.id
-    return _lacks(done, id, again=again) or done.outdated(id, judging.fingerprint)
+    return _lacks(verdicts, id, again=again) or verdicts.outdated(id, judging.fingerprint)
 
 
 def verdict_lines(verdict: PendingVerdict, ended: Judgment | StepError) -> EndedLines:
@@ -547,7 +583,8 @@ def _jobs(plan: JudgePlan, judge: Judge, files: Sequence[RunFiles], events: Even
     for verdict in verdicts_left(plan, judge.name, files, events):
         judging = verdict.judging
         id = plan.targets[verdict.n].job_id(judging.instance.id)
-        walk, lines_of = partial(make_verdict, judge=judge, judging=judging), partial(verdict_lines, verdict)
+        walk = partial(make_verdict, judge=judge, judging=judging)
+        lines_of = partial(verdict_lines, verdict)
         yield files[verdict.n].job(id, walk, lines_of, group=group, shared=judging in plan.repeats)
 
 
@@ -559,20 +596,19 @@ def _report_found(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
     for text in plan.remarks:
         events.emit(Notice(text))
     for target in plan.targets:
-        if n := target.answers.n_unknown:
-            events.emit(
-                Notice(
-                    f"{target.name}: {n} of {n + len(target.answers)} answers are left out: the gold has "
-                    "neither their id nor their fused_query"
-                )
+        answers = target.answers
+        if answers.n_unknown:
+            text = (
+                f"{answers.n_unknown} of {answers.n_unknown + len(answers)} answers are left out: the gold has "
+                "neither their id nor their fused_query"
             )
-        if n := target.answers.n_absent:
-            events.emit(
-                Notice(
-                    f"{target.name}: {n} of {target.n_expected} instances of the gold have no answer here; they are "
-                    "expected, and have no score"
-                )
+            events.emit(Notice(f"{target.name}: {text}"))
+        if answers.n_absent:
+            text = (
+                f"{answers.n_absent} of {target.n_expected} instances of the gold have no answer here; they are "
+                "expected, and have no score"
             )
+            events.emit(Notice(f"{target.name}: {text}"))
 
 
 # --- What it will take
@@ -609,31 +645,40 @@ class JudgingForecast:
 
 def forecast_judging(plan: JudgePlan) -> JudgingForecast:
     """Forecast judging from the answers and the existing verdicts; starts and writes nothing."""
-    judges = tuple(_judge_forecast(plan, name, spec) for name, spec in plan.specs.items())
-    return JudgingForecast(judges, tuple(lanes_of([*plan.specs.values()], [judge.work for judge in judges])))
+    judges = [_judge_forecast(plan, name, spec) for name, spec in plan.specs.items()]
+    lanes = lanes_of(list(plan.specs.values()), [judge.work for judge in judges])
+    return JudgingForecast(tuple(judges), tuple(lanes))
 
 
 def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForecast:
-    every = max(1, ceil(plan.n_answers / SAMPLE))
-    n_left, done, n_nuggets, sample = 0, set[int](), dict[int, int](), list[Judging]()
+    sampled_every = max(1, ceil(plan.n_answers / SAMPLE))
+    sample: list[Judging] = []
+    n_left, hashes_done = 0, set[int]()
+    n_nuggets_by_hash: dict[int, int] = {}
     for target in plan.targets:
         scoring = target.scoring == judge
         path = target.directory / PER_ITEM if scoring else judgments_path(target.directory, judge)
-        verdicts, again = LatestLines(path, judged_fingerprint), plan.config.retry_failed or not scoring
-        for judging in target.answers.stream(lambda id: True):
+        verdicts = LatestLines(path, judged_fingerprint)
+        again = plan.config.retry_failed or not scoring
+        for judging in target.answers.stream(any_id):
             if judging.failure:
                 continue
             if not _needs_verdict(verdicts, judging, again=again):
-                done.add(judging.question_hash)
+                hashes_done.add(judging.question_hash)
                 continue
-            if n_left % every == 0:
+            if n_left % sampled_every == 0:
                 sample.append(judging)
             n_left += 1
-            n_nuggets[judging.question_hash] = len(judging.instance.nuggets) if judging.answer else 0
-    questions = [n for question, n in n_nuggets.items() if question not in done]
-    calls = sum(ceil(n / spec.judge_nuggets) for n in questions)
-    inputs, reply = judge_tokens(
-        plan.prompts.of(judge), spec, [(judging.instance, judging.answer) for judging in sample]
-    )
-    work = StepsForecast("", "judge", judge, calls, *step_of(spec, inputs, reply), in_a_row=1.0)
-    return JudgeForecast(judge, n_left, len(questions), work)
+            # An empty answer needs no call.
+            n_nuggets = len(judging.instance.nuggets) if judging.answer else 0
+            n_nuggets_by_hash[judging.question_hash] = n_nuggets
+    n_questions = n_calls = 0
+    for question_hash, n_nuggets in n_nuggets_by_hash.items():
+        # What has been answered for one answer is remembered for all others with the same text.
+        if question_hash not in hashes_done:
+            n_questions += 1
+            n_calls += ceil(n_nuggets / spec.judge_nuggets)
+    texts = [(judging.instance, judging.answer) for judging in sample]
+    inputs, reply = judge_tokens(plan.prompts.of(judge), spec, texts)
+    work = StepsForecast("", "judge", judge, n_calls, *step_of(spec, inputs, reply), in_a_row=1.0)
+    return JudgeForecast(judge, n_left, n_questions, work)

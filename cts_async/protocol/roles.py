@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeVar
 from cts_async.engine.runner import Context
 from cts_async.engine.step import RetryPolicy, step_key
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.model import FIRST_PER_BYTE, Model
+from cts_async.llm.model import FIRST_PER_BYTE, Model, ModelCall
 from cts_async.llm.params import output_limit
 from cts_async.llm.parsing import Expect, OneLine, QuestionList
 from cts_async.protocol.prompts import PromptSet
@@ -17,8 +17,7 @@ from cts_async.protocol.views import ClarifierView, RewriterView, SearchView, Vi
 from cts_async.records import AgentPrompt, Language, Trace, language_of
 from cts_async.search.agent import Agent
 from cts_async.search.backends import Page
-from cts_async.search.evidence import EvidenceForm
-from cts_async.search.tools import Evidence
+from cts_async.search.evidence import Evidence, EvidenceForm
 
 T = TypeVar("T")
 
@@ -57,22 +56,26 @@ class Role:
         values = {name: str(value) for name, value in fields.items()}
         digest = _digest(values, on_record) if on_record else None
         request = request_json(rendered.name, values, on_record, digest)
-        # The prompt's text and its fields determine the messages, so the key need not contain the messages. A shared
-        # step is keyed on the full digest: 16 hex digits would be too few to tell apart the questions of all instances.
-        key_on = [rendered.sha256, digest if shared else request] if on_record else None
+        key_on = None
+        if on_record:
+            # The prompt's text and its fields determine the messages, so the key need not contain the messages. A shared
+            # step is keyed on the full digest: 16 hex digits are too few to tell apart the questions of all instances.
+            key_on = [rendered.sha256, digest if shared else request]
         messages = rendered.render(**values)
         return await ctx.step(
             self.model.step(
                 ctx,
-                step,
-                messages,
-                expect,
-                request=request,
-                key_on=key_on,
-                params=self.params,
-                defaults=self.defaults,
-                shared=shared,
-                policy=policy,
+                ModelCall(
+                    step,
+                    messages,
+                    expect,
+                    request,
+                    key_on=key_on,
+                    params=self.params,
+                    defaults=self.defaults,
+                    shared=shared,
+                    policy=policy,
+                ),
             )
         )
 
@@ -85,10 +88,10 @@ def request_json(
     `fields` are the texts that are stored nowhere else. `on_record` are 16 hex digits over the others by name: computed
     again from the data, they prove which texts were sent. `digest` is that digest, if the caller has it already.
     """
-    new = {name: value for name, value in values.items() if name not in on_record}
+    fields = {name: value for name, value in values.items() if name not in on_record}
     request: dict[str, Any] = {"prompt": prompt}
-    if new:
-        request["fields"] = new
+    if fields:
+        request["fields"] = fields
     if on_record:
         request["on_record"] = (digest or _digest(values, on_record))[:16]
     return request
@@ -154,11 +157,11 @@ class ModelRewriter:
 
 def qa_pairs(view: RewriterView, language: Language) -> str:
     """The pairs as numbered lines of text."""
-    asked, answered = _LABELS[language]
-    return "\n".join(
-        f"{asked} {i}: {question}\n{answered} {i}: {reply}"
-        for i, (question, reply) in enumerate(view.pairs, 1)
-    )
+    question_label, answer_label = _LABELS[language]
+    lines = []
+    for n, (question, answer) in enumerate(view.pairs, 1):
+        lines += [f"{question_label} {n}: {question}", f"{answer_label} {n}: {answer}"]
+    return "\n".join(lines)
 
 
 class Searcher(Protocol):
@@ -231,6 +234,9 @@ def page_tokens(spec: ModelSpec) -> int:
 
 def cut(text: str, tokens: int) -> str:
     """The first so many estimated tokens of `text`, with a note if it is longer."""
-    most = int(tokens / FIRST_PER_BYTE)
+    max_bytes = int(tokens / FIRST_PER_BYTE)
     data = text.encode(errors="replace")
-    return text if len(data) <= most else data[:most].decode(errors="ignore") + _CUT
+    if len(data) <= max_bytes:
+        return text
+    # A character that the cut goes through is left out.
+    return data[:max_bytes].decode(errors="ignore") + _CUT

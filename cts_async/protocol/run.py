@@ -59,6 +59,7 @@ from cts_async.protocol.conversation import (
 )
 from cts_async.protocol.custom.calls import CustomPlayer
 from cts_async.protocol.custom.players import open_players
+from cts_async.protocol.custom.sources import CustomRole
 from cts_async.protocol.forecast import forecast, manifest_forecast
 from cts_async.protocol.human_answers import HumanAnswerer
 from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge, ModelJudge
@@ -68,6 +69,7 @@ from cts_async.protocol.pipeline import (
     converse_then_search,
     judge_recorded,
     search_only,
+    with_further,
 )
 from cts_async.protocol.plan import CORPUS, CommandPlan, Plan, SystemsPlan, enough_in_flight
 from cts_async.protocol.prompts import PromptSet
@@ -149,8 +151,10 @@ class Resources:
     def lane(self, account: str, name: str, limits: LaneLimits) -> Lane:
         """The lane of `account`; created with `name` and `limits` at the first request for it."""
         if account not in self.accounts:
-            shared = self.lane_of and self.lane_of(account, name, limits)
-            self.accounts[account] = shared or Lane(name, limits, self.events)
+            if self.lane_of is None:
+                self.accounts[account] = Lane(name, limits, self.events)
+            else:
+                self.accounts[account] = self.lane_of(account, name, limits)
         return self.accounts[account]
 
     def role(self, name: str) -> Role:
@@ -181,24 +185,30 @@ class Resources:
 
         `answerer` answers in the place of the User Answerer.
         """
-        answers, rewrites = roles.supporters
-        rewriter = self.custom.get((rewrites, "rewriter"))
+        answerer_name, rewriter_name = roles.supporters
         if answerer is None:
-            answerer = self._answerer(answers)
-        support = SupportModel(self.fixed_role(roles.support)) if roles.support in self.models else NOBODY
-        return Participants(
-            answerer,
-            rewriter or (ModelRewriter(self.fixed_role(rewrites)) if rewrites in self.models else NOBODY),
-            rewriter or support,
-            support,
-        )
+            answerer = self._answerer(answerer_name)
+        support = NOBODY
+        if roles.support in self.models:
+            support = SupportModel(self.fixed_role(roles.support))
+        rewriter, reformulator = NOBODY, support
+        if (rewriter_name, "rewriter") in self.custom:
+            # Code of the user's that rewrites sums up a conversation, too.
+            rewriter = reformulator = self.custom[rewriter_name, "rewriter"]
+        elif rewriter_name in self.models:
+            rewriter = ModelRewriter(self.fixed_role(rewriter_name))
+        return Participants(answerer, rewriter, reformulator, selector=support)
 
     def _answerer(self, name: str) -> Answerer:
+        """Who plays the User Answerer by this name; nobody where no role of this run has it."""
         custom = self.custom.get((name, "answerer"))
         if custom is not None:
             custom.exact_unknown = self.as_published
             return custom
-        return ModelAnswerer(self.fixed_role(name), self.as_published) if name in self.models else NOBODY
+        answerer: Answerer = NOBODY
+        if name in self.models:
+            answerer = ModelAnswerer(self.fixed_role(name), self.as_published)
+        return answerer
 
 
 @asynccontextmanager
@@ -221,39 +231,50 @@ async def open_resources(
         resources.fixed_temperature = plan.fixed_temperature
 
         async def open_model(name: str, spec: ModelSpec) -> Model:
-            for other, known in plan.specs.items():  # the same model with other prompts
-                if other in models and replace(known, name=name) == spec:
-                    models[name] = models[other]
+            for opened_name, opened_spec in plan.specs.items():  # the same model with other prompts
+                if opened_name in models and replace(opened_spec, name=name) == spec:
+                    models[name] = models[opened_name]
                     return models[name]
-            ready = await stack.enter_async_context(serving(spec, environ)) if spec.embedded else spec
-            client.check_proxy(ready)  # now, not at the first call
             limits = _limits(spec, max_outage_s)
+            account = spec.account
             if spec.embedded:
-                resources.accounts.setdefault(spec.account, Lane(name, limits, events))
-            lane = resources.lane(spec.account, name, limits)
-            models[name] = Model(ready, client, lane, served)
+                spec = await stack.enter_async_context(serving(spec, environ))
+                # An embedded model is this process's own, also in a worker of a cluster.
+                resources.accounts.setdefault(account, Lane(name, limits, events))
+            client.check_proxy(spec)  # now, not at the first call
+            lane = resources.lane(account, name, limits)
+            models[name] = Model(spec, client, lane, served)
             return models[name]
 
         for name, spec in plan.specs.items():
             await open_model(name, spec)
-        if plan.custom and (catalogue := plan.catalogue):
-            resources.host = host = ModelHost(resources, catalogue, open_model, plan.config.budget)
-            for key in filter(None, (spec.key_env for spec in catalogue.models.values())):
-                SECRETS.add(environ.get(key, "").strip())  # such code may read the environment
-            players = [player for roles in plan.custom.values() for player in roles.values()]
-            resources.custom = await stack.enter_async_context(
-                open_players(
-                    players,
-                    host,
-                    environ,
-                    events,
-                    resources.lane,
-                    models=lambda: sorted(catalogue.models),
-                    max_outage_s=max_outage_s,
-                )
+        catalogue = plan.catalogue
+        if plan.custom and catalogue is not None:
+            host = ModelHost(resources, catalogue, open_model, plan.config.budget)
+            resources.host = host
+            # Such code may read the environment, and what it writes is recorded.
+            for spec in catalogue.models.values():
+                if spec.key_env:
+                    SECRETS.add(environ.get(spec.key_env, "").strip())
+            roles: list[CustomRole] = []
+            for player in plan.custom.values():
+                roles += player.values()
+            custom = open_players(
+                roles,
+                host,
+                environ,
+                events,
+                resources.lane,
+                models=partial(sorted, catalogue.models),
+                max_outage_s=max_outage_s,
             )
+            resources.custom = await stack.enter_async_context(custom)
         allow_more_files(sum(lane.limits.max_concurrency for lane in resources.lanes))
         yield resources
+
+
+def _ignore_lane(lane: Lane) -> None:
+    """Do nothing: before jobs run there is no engine that has to know of a lane."""
 
 
 class ModelHost:
@@ -267,7 +288,7 @@ class ModelHost:
         budget: BudgetConfig,
     ) -> None:
         self.tools: Tools | None = None
-        self.on_lane: Callable[[Lane], None] = lambda lane: None
+        self.on_lane: Callable[[Lane], None] = _ignore_lane
         """Called with the lane of a model that is opened while jobs run."""
         self._resources, self._catalogue, self._open_model = resources, catalogue, open_model
         self._budget, self._opening = budget, anyio.Lock()
@@ -283,9 +304,10 @@ class ModelHost:
         async with self._opening:
             if name in self._resources.models:
                 return self._resources.models[name]
-            before = set(self._resources.accounts)
+            accounts_before = set(self._resources.accounts)
             try:
-                if missing := self._catalogue.missing_variables(name, self._resources.environ):
+                missing = self._catalogue.missing_variables(name, self._resources.environ)
+                if missing:
                     raise UsageError(f"{name}: missing in the environment: {', '.join(missing)}")
                 spec = self._catalogue.resolve(name, self._resources.environ)
                 if self._budget.max_usd is not None:
@@ -293,20 +315,22 @@ class ModelHost:
                 model = await self._open_model(name, spec)
             except UsageError as error:
                 raise RoleFailed(str(error)) from None
-            for account in self._resources.accounts.keys() - before:
+            for account in self._resources.accounts.keys() - accounts_before:
                 self.on_lane(self._resources.accounts[account])
             return model
 
 
 def instances_in_flight(resources: Resources) -> int:
     """`enough_in_flight` for the lanes of the models; more concurrency of tools does not call for more instances."""
-    custom = [FUNCTIONS_IN_FLIGHT] * bool(resources.custom)
-    return enough_in_flight(
-        [*custom, *(model.lane.limits.max_concurrency for model in resources.models.values())]
-    )
+    widths = [model.lane.limits.max_concurrency for model in resources.models.values()]
+    if resources.custom:
+        widths.append(FUNCTIONS_IN_FLIGHT)
+    return enough_in_flight(widths)
 
 
 def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
+    if spec.embedded:
+        max_outage_s = min(max_outage_s, EMBEDDED_OUTAGE_S)
     return LaneLimits(
         requests_per_min=spec.requests_per_min,
         tokens_per_min=spec.tokens_per_min,
@@ -314,7 +338,7 @@ def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
         kind=spec.limit,
         window_s=spec.window_s,
         raisable=not spec.limits_fixed,
-        max_outage_s=min(max_outage_s, EMBEDDED_OUTAGE_S) if spec.embedded else max_outage_s,
+        max_outage_s=max_outage_s,
     )
 
 
@@ -329,25 +353,29 @@ async def open_search(plan: Plan, resources: Resources) -> AsyncIterator[Searche
     """
     async with AsyncExitStack() as stack:
         engine, reader = await _open_tools(plan, resources, stack)
-        search, visit = plan.search, plan.roles.visit
+        search, visitor = plan.search, None
+        if plan.roles.visit is not None:
+            # The reader is one of the agent's tools: it samples as the catalogue says, also in a run as published.
+            visitor = PageVisitor(replace(resources.role(plan.roles.visit), params={}))
         tools = Tools(
             engine=engine,
             reader=reader,
             identity=step_key(search.identity, search.corpus_sha256, plan.settings.snippet_chars),
             settings=plan.settings,
-            # The reader is one of the agent's tools: it samples as the catalogue says, also in a run as published.
-            extractor=PageVisitor(replace(resources.role(visit), params={})) if visit else None,
+            extractor=visitor,
             engine_lane=_tool_lane(search.engine, plan, resources),
             reader_lane=_tool_lane(search.reader, plan, resources),
             records_pages=search.web,
         )
         if resources.host:
             resources.host.tools = tools
-        if foreign := resources.custom.get((plan.roles.agent, "agent")):
-            yield foreign
+        custom_agent = resources.custom.get((plan.roles.agent, "agent"))
+        if custom_agent is not None:
+            yield custom_agent
             return
         takes_empty = plan.config.empty_answers == "zero"
-        agent = Agent(resources.models[plan.roles.agent], tools, plan.settings, takes_empty)
+        model = resources.models[plan.roles.agent]
+        agent = Agent(model, tools, plan.settings, takes_empty, plan.toolbox)
         yield DeepSearch(agent, plan.prompts.of(plan.roles.agent), plan.current_date, plan.agent_prompt)
 
 
@@ -362,7 +390,10 @@ async def _open_tools(
         await documents.load()
     if search.replayed:
         recorded = Recorded([run / STEPS for run in search.replayed], search.engine.engine)
-        return recorded, documents if documents and search.reader.kind == CORPUS else recorded
+        # The documents are at hand: a page of them is read there, also one that the recorded run did not visit.
+        if documents is not None and search.reader.kind == CORPUS:
+            return recorded, documents
+        return recorded, recorded
     session: aiohttp.ClientSession | None = None
     if search.opened:
         connector = ConnectionPool(resources.environ)
@@ -372,9 +403,10 @@ async def _open_tools(
             proxy_for(URL(spec.url), resources.environ)
     engine: SearchEngine | None = documents if search.engine.kind == CORPUS else None
     reader: PageReader | None = documents if search.reader.kind == CORPUS else None
-    if session is not None:
-        engine = engine or HttpEngine(search.engine, resources.environ, session)
-        reader = reader or open_reader(search.reader, resources.environ, session)
+    if session is not None and engine is None:
+        engine = HttpEngine(search.engine, resources.environ, session)
+    if session is not None and reader is None:
+        reader = open_reader(search.reader, resources.environ, session)
     if isinstance(reader, DirectReader):
         stack.callback(reader.close)
     if engine is None or reader is None:
@@ -404,19 +436,24 @@ def _tool_lane(spec: EngineSpec | ReaderSpec, plan: Plan, resources: Resources) 
 def open_budget(plan: CommandPlan, events: Events) -> Budget | None:
     """The budget less what the plan's journals show as spent; None without limits. Needs a running event loop."""
     config = plan.config.budget
-    if not config.given:
+    if not config.is_limited:
         return None
-    names = tuple(f"{JUDGING}{judge}" for judge in plan.judges)
-    inner = tuple(f"{name}/" for name in names)  # what custom judges ask of models
+    judging_steps = tuple(f"{JUDGING}{judge}" for judge in plan.judges)
+    steps_within = tuple(f"{step}/" for step in judging_steps)
+    """What custom judges ask of models."""
 
     def counts(step: str) -> bool:
-        return step in names or step.startswith(inner) if step.startswith(JUDGING) else not plan.only_judges
+        if not step.startswith(JUDGING):
+            return not plan.only_judges
+        return step in judging_steps or step.startswith(steps_within)
 
     limits = BudgetLimits(config.max_calls, config.max_tokens, config.max_usd)
     spent = NOTHING
     if limits != BudgetLimits():
-        callable_models = plan.catalogue.models.values() if plan.catalogue else ()
-        prices = {spec.model: model_prices(spec) for spec in (*callable_models, *plan.specs.values())}
+        prices = {}
+        if plan.catalogue is not None:  # custom roles may have asked any of its models
+            prices = {spec.model: model_prices(spec) for spec in plan.catalogue.models.values()}
+        prices |= {spec.model: model_prices(spec) for spec in plan.specs.values()}
         spent = spent_before(plan.journals, prices, counts)
     return Budget(limits, spent, deadline=deadline_at(config.deadline), events=events)
 
@@ -444,8 +481,9 @@ def spent_before(
 
 def _cost(record: Mapping[str, Any], price: Prices | None) -> Cost:
     """What a record says that its step cost. Never less than nothing: a journal may be anybody's."""
-    used, assumed = as_object(record.get("usage")), as_object(record.get("assumed"))
-    usage = Usage(as_count(used.get("input")), as_count(used.get("output")))
+    charged, assumed = as_object(record.get("usage")), as_object(record.get("assumed"))
+    usage = Usage(as_count(charged.get("input")), as_count(charged.get("output")))
+    # Of attempts whose reply never came, only an assumption is known.
     tokens = max(0.0, as_float(assumed.get("tokens")) or 0.0)
     usd = max(0.0, as_float(assumed.get("usd")) or 0.0)
     if price is not None:
@@ -478,7 +516,7 @@ async def execute(
     plan: PlanT, environ: Mapping[str, str], events: Events, open_jobs: OpenJobs[PlanT]
 ) -> None:
     """Open everything, run or resume all jobs, and close. Raises RunStopped when it ends early; nothing is lost."""
-    config, begun = plan.config, False
+    config, jobs_began = plan.config, False
     try:
         async with (
             stoppable() as stopper,
@@ -495,12 +533,12 @@ async def execute(
             if resources.host:
                 resources.host.on_lane = runner.add_lane
             stopper.stop = runner.stop
-            begun = True
+            jobs_began = True
             await runner.run(*jobs.streams, in_flight=jobs.in_flight)
     except Exception as error:
         # Files may fail when they are closed, too. Once something was paid for, that is no usage error any more.
-        reason = reason_to_stop(error) if begun else None
-        if reason is None or reason is error:
+        reason = reason_to_stop(error)
+        if not jobs_began or reason is None or reason is error:
             raise
         raise reason from None
 
@@ -510,7 +548,7 @@ def open_system_files(
     plan: SystemsPlan,
     events: Events,
     session_notes: SessionNotes = dict,
-    more_notes: Callable[[System], Mapping[str, Any]] = lambda system: {},
+    more_notes: Callable[[System], Mapping[str, Any]] | None = None,
     judges: Sequence[str] = (),
 ) -> Iterator[Files]:
     """The files of every system, in order; emits what was found in them. Raises UsageError, StorageFull.
@@ -520,17 +558,18 @@ def open_system_files(
     with ExitStack() as stack:
         files = {}
         for system, directory in plan.systems.items():
-            record = RunRecord(
-                identity=plan.identity(system),
-                notes={**plan.notes(system), **more_notes(system)},
-                prompts={prompt.name: prompt.text for prompt in plan.prompts_of(system)},
-            )
-            files[system] = stack.enter_context(
-                open_run_files(directory, record, sync=plan.config.sync, session_notes=session_notes)
-            )
+            notes = plan.notes(system)
+            if more_notes is not None:
+                notes |= more_notes(system)
+            prompts = {prompt.name: prompt.text for prompt in plan.prompts_of(system)}
+            record = RunRecord(plan.identity(system), notes, prompts)
+            run_files = open_run_files(directory, record, sync=plan.config.sync, session_notes=session_notes)
+            files[system] = stack.enter_context(run_files)
         retry_failed = plan.config.retry_failed
         for system, run in files.items():
-            n_unjudged = run.n_unjudged(plan.instances, judges, retry_failed=retry_failed) if judges else 0
+            n_unjudged = 0
+            if judges:
+                n_unjudged = run.n_unjudged(plan.instances, judges, retry_failed=retry_failed)
             run.report_found(
                 events, plan.n_expected(system), retry_failed=retry_failed, n_unjudged=n_unjudged
             )
@@ -557,22 +596,27 @@ def open_runs(
 ) -> AbstractContextManager[Files]:
     """`open_system_files` with the forecast in each manifest, to be compared with what the run really takes."""
     planned = forecast(plan)
-    return open_system_files(
-        plan,
-        events,
-        session_notes,
-        more_notes=lambda system: {"forecast": manifest_forecast(plan, planned, system)},
-        judges=_judges_to_complete(plan),
-    )
+
+    def forecast_note(system: System) -> Mapping[str, Any]:
+        return {"forecast": manifest_forecast(plan, planned, system)}
+
+    judges = _judges_to_complete(plan)
+    return open_system_files(plan, events, session_notes, more_notes=forecast_note, judges=judges)
 
 
 @asynccontextmanager
 async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
     """Open the players of all roles but the Clarifiers'. Raises UsageError where something is missing."""
-    async with open_search(plan, resources) if plan.searches else nullcontext(NOBODY) as searcher:
-        answerer = None if plan.human_answers is None else HumanAnswerer(plan.human_answers)
+    search: AbstractAsyncContextManager[Searcher] = nullcontext(NOBODY)
+    if plan.searches:
+        search = open_search(plan, resources)
+    answerer = None
+    if plan.human_answers is not None:
+        answerer = HumanAnswerer(plan.human_answers)
+    async with search as searcher:
         user = resources.participants(plan.roles, answerer)
-        yield Cast(user, searcher, _judges(plan, resources), plan.given, plan.config.stop_after)
+        judges = tuple(resources.judge(name) for name in judge_names(plan))
+        yield Cast(user, searcher, judges, plan.given, plan.config.stop_after)
 
 
 @value
@@ -586,20 +630,26 @@ class Remaining:
     """The judges that are left then."""
 
 
-def walk_of(resources: Resources, cast: Cast, system: System, left: Remaining) -> Walk:
+def walk_of(resources: Resources, cast: Cast, system: System, remaining: Remaining) -> Walk:
     """The remaining steps of one instance in one system, to be called with the Context of its job."""
-    instance = left.instance
-    if left.line is not None:
-        judges = tuple(judge for judge in cast.judges if judge.name in left.judges)
-        answer = str(left.line["answer"])
+    return partial(with_further, walk=_steps_of(resources, cast, system, remaining))
+
+
+def _steps_of(resources: Resources, cast: Cast, system: System, remaining: Remaining) -> Walk:
+    instance = remaining.instance
+    if remaining.line is not None:
+        judges = tuple(judge for judge in cast.judges if judge.name in remaining.judges)
+        answer = str(remaining.line["answer"])
         return partial(
             judge_recorded, judges=judges, scoring=cast.scoring, instance=instance, answer_text=answer
         )
     if system.kind != "clarify":
         return partial(search_only, cast=cast, instance=instance, system=system)
     if system.converses:
-        asks = resources.turn_clarifier(system)
-        return partial(converse_then_search, cast=cast, clarifier=asks, instance=instance, system=system)
+        turn_clarifier = resources.turn_clarifier(system)
+        return partial(
+            converse_then_search, cast=cast, clarifier=turn_clarifier, instance=instance, system=system
+        )
     clarifier = cast.given.get(system.clarifier) or resources.clarifier(system.clarifier)
     return partial(clarify_then_search, cast=cast, clarifier=clarifier, instance=instance, k=system.k)
 
@@ -609,9 +659,9 @@ def work_left(plan: Plan, files: Files) -> Iterator[tuple[Remaining, System]]:
     judges = _judges_to_complete(plan)
     for instance in plan.instances():
         for system, run in files.items():
-            left = _remaining(run, instance, judges, retry_failed=plan.config.retry_failed)
-            if left is not None:
-                yield left, system
+            remaining = _remaining(run, instance, judges, retry_failed=plan.config.retry_failed)
+            if remaining is not None:
+                yield remaining, system
 
 
 def _remaining(
@@ -627,51 +677,46 @@ def _remaining(
     return None
 
 
-def lines_of(system: System, left: Remaining, ended: Outcome | StepError, *, scoring: str) -> EndedLines:
+def lines_of(system: System, remaining: Remaining, ended: Outcome | StepError, *, scoring: str) -> EndedLines:
     """What is recorded of an instance that has ended: further judges' lines, and last its result.
 
     A judge whose provider is gone has no line: the same command makes it later.
     """
-    instance = left.instance
+    instance = remaining.instance
     outcome: Outcome | None = ended.reached if isinstance(ended, StepError) else ended
     verdicts = outcome.verdicts if outcome else {}
     lines: list[tuple[str | None, Line]] = []
     for judge, verdict in verdicts.items():
         if judge != scoring and verdict is not None:
             lines.append((judge, verdict_line(instance, judge, verdict)))
-    if left.line is None:
+    if remaining.line is None:
         lines.append((None, _result_line(system, instance, ended)))
     elif verdicts.get(scoring) is not None:
-        lines.append((None, _with_score(left.line, instance, scoring, verdicts[scoring])))
+        lines.append((None, _with_score(remaining.line, instance, scoring, verdicts[scoring])))
     return lines
 
 
 def _result_line(system: System, instance: Instance, ended: Outcome | StepError) -> Line:
     """The result of an instance; of a failed one what was asked, answered and found before."""
     if isinstance(ended, Outcome):
-        return {
-            **outcome_line(system.label, ended),
-            **conversation_json(system.scheme, system.mode, ended.turns),
-        }
+        return outcome_line(system.label, ended) | conversation_json(system.scheme, system.mode, ended.turns)
     reached: Outcome | None = ended.reached
     if reached is None or not (reached.questions or reached.turns or reached.trace):
         return failure_line(system.label, instance, ended)
-    line = {
-        **outcome_line(system.label, reached),
-        **conversation_json(system.scheme, system.mode, reached.turns),
-    }
-    return {**line, "error": error_json(ended)}
+    line = outcome_line(system.label, reached) | conversation_json(system.scheme, system.mode, reached.turns)
+    line["error"] = error_json(ended)
+    return line
 
 
 def _with_score(line: Line, instance: Instance, scoring: str, verdict: Judgment | StepError | None) -> Line:
     """A recorded line with the scoring judge's new verdict in the place of its failure, or of none."""
-    scored: Line = {"judge": scoring}
+    fields: Line = {"judge": scoring}
     if not isinstance(verdict, StepError):
-        scored = judged(instance.nuggets, verdict)
+        fields = judged(instance.nuggets, verdict)
     updated: Line = {}
     for name in line:
         if name == "judge":  # the fields' order is that of a line that was judged at once
-            updated |= scored
+            updated |= fields
         elif name not in ("nuggets", "restore_score_100", "error"):
             updated[name] = line[name]
     if isinstance(verdict, StepError):
@@ -689,15 +734,13 @@ def judge_names(plan: Plan) -> tuple[str, ...]:
 def _judges_to_complete(plan: Plan) -> tuple[str, ...]:
     """The judges whose verdicts a recorded answer can lack: the lexical one has no provider that could be gone."""
     scoring, *further = judge_names(plan) or ("",)
-    return (scoring, *(judge for judge in further if judge != LEXICAL)) if scoring else ()
-
-
-def _judges(plan: Plan, resources: Resources) -> tuple[Judge, ...]:
-    return tuple(resources.judge(name) for name in judge_names(plan))
+    if not scoring:
+        return ()
+    return (scoring, *(judge for judge in further if judge != LEXICAL))
 
 
 def _jobs(plan: Plan, resources: Resources, cast: Cast, files: Files) -> Iterator[Job]:
-    for left, system in work_left(plan, files):
-        walk = walk_of(resources, cast, system, left)
-        lines = partial(lines_of, system, left, scoring=cast.scoring)
-        yield files[system].job(left.instance.id, walk, lines)
+    for remaining, system in work_left(plan, files):
+        walk = walk_of(resources, cast, system, remaining)
+        lines = partial(lines_of, system, remaining, scoring=cast.scoring)
+        yield files[system].job(remaining.instance.id, walk, lines)

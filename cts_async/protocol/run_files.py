@@ -25,8 +25,8 @@ from cts_async.engine.journal import AppendLog, Journal, torn_path
 from cts_async.engine.runner import Context, Job, interrupted
 from cts_async.errors import RunStopped, UsageError, write_error
 from cts_async.records import Instance
+from cts_async.runs.directory import locked, write_json
 from cts_async.runs.files import (
-    FURTHER,
     JUDGMENTS,
     MANIFEST,
     PER_ITEM,
@@ -37,7 +37,8 @@ from cts_async.runs.files import (
     STEPS,
     judgments_path,
 )
-from cts_async.runs.manifest import check_identity, differences, locked, read_manifest, write_json
+from cts_async.runs.identity import check_identity, differences
+from cts_async.runs.manifest import Manifest, manifest_or_empty, read_manifest
 from cts_async.runs.results import LatestLines, Line, judged_fingerprint
 from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
 
@@ -90,9 +91,11 @@ class RunFiles:
             raise write_error(directory, error, verb="write there") from None
         self._judgments: dict[str, AppendLog] = {}
         self._verdicts: dict[str, LatestLines] = {}
-        # Candidates may change under the same id; the answers of a run cannot.
-        fingerprint = {"fingerprint": judged_fingerprint} if results == PER_ITEM else {}
-        self.finished = LatestLines(self.results_path, **fingerprint)
+        if results == PER_ITEM:
+            # Candidates may change under the same id; the answers of a run cannot.
+            self.finished = LatestLines(self.results_path, fingerprint=judged_fingerprint)
+        else:
+            self.finished = LatestLines(self.results_path)
 
     def job(
         self,
@@ -133,28 +136,31 @@ class RunFiles:
         if not instance.nuggets or not judges:
             return ()
         id, (scoring, *further) = instance.id, judges
-        left: list[str] = []
+        lacking: list[str] = []
         if self.finished.lacks_labels(id) or (retry_failed and self.finished.failed(id)):
-            left.append(scoring)
+            lacking.append(scoring)
         for judge in further:
             failed = self._found_verdicts(judge).failed(id)
             if failed is None or (failed and retry_failed):
-                left.append(judge)
-        return tuple(left)
+                lacking.append(judge)
+        return tuple(lacking)
 
     def n_unjudged(
         self, instances: Callable[[], Iterator[Instance]], judges: Sequence[str], *, retry_failed: bool
     ) -> int:
         """Number of answers, their instances not counted as failed, that some judge has still to label."""
-        n_verdicts = [len(found) for found in map(self._found_verdicts, judges[1:])]
-        n_failed = sum(self._found_verdicts(judge).n_failed for judge in judges[1:])
-        complete = self.finished.n_labelled == self.finished.n_answered == min(n_verdicts, default=0)
-        if complete and not (retry_failed and n_failed):
+        verdicts_by_judge = [self._found_verdicts(judge) for judge in judges[1:]]
+        fewest_verdicts = min(map(len, verdicts_by_judge), default=0)
+        is_complete = self.finished.n_labelled == self.finished.n_answered == fewest_verdicts
+        has_failures = any(verdicts.n_failed for verdicts in verdicts_by_judge)
+        if is_complete and not (retry_failed and has_failures):
             return 0  # saves reading the data: the usual case
         n = 0
         for instance in instances():
-            if self.finished.answered(instance.id) and not self.finished.failed(instance.id):
-                n += bool(self.judges_left(instance, judges, retry_failed=retry_failed))
+            if not self.finished.answered(instance.id) or self.finished.failed(instance.id):
+                continue
+            if self.judges_left(instance, judges, retry_failed=retry_failed):
+                n += 1
         return n
 
     def _found_verdicts(self, judge: str) -> LatestLines:
@@ -177,10 +183,12 @@ class RunFiles:
 
         Of those without a failure, `n_unjudged` have still to be judged.
         """
-        failed = self.finished.n_failed
-        finished = min(len(self.finished) - (failed if retry_failed else 0), n_expected) - n_unjudged
-        left_failed = 0 if retry_failed else min(failed, finished)
-        events.emit(JobsFound(self.directory.name, finished, left_failed))
+        n_finished, n_failed = len(self.finished), self.finished.n_failed
+        if retry_failed:  # then failures are work, too
+            n_finished, n_failed = n_finished - n_failed, 0
+        # A smaller --limit than before expects fewer than there are.
+        n_finished = min(n_finished, n_expected) - n_unjudged
+        events.emit(JobsFound(self.directory.name, n_finished, min(n_failed, n_finished)))
         for text in self.journal.report.notices(self.journal.path):
             events.emit(Notice(text))
 
@@ -238,18 +246,17 @@ def recorded_session(
         manifest = read_manifest(directory)
         if manifest is None:
             _check_no_results(directory, record.option)
-            manifest = {}
-        expected = max(int(record.notes.get("n_expected", 0)), int(manifest.get("n_expected", 0)))
-        sessions = manifest.get("sessions", [])
+            manifest = Manifest(directory=directory)
+        expected = max(int(record.notes.get("n_expected", 0)), manifest.n_expected)
         session: dict[str, Any] = {"start": _stamp(), "end": None, "wall_s": None}
-        manifest = {
+        written = {
             "identity": identity,
             **record.notes,
             "n_expected": expected,
             "version": __version__,
-            "sessions": [*sessions, session],
+            "sessions": [*manifest.raw_sessions, session],
         }
-        write_json(directory / MANIFEST, manifest)
+        write_json(directory / MANIFEST, written)
         began = time.monotonic()
         try:
             _write_prompts(directory, record.prompts)
@@ -260,7 +267,7 @@ def recorded_session(
         finally:
             session.update(session_notes(), end=_stamp(), wall_s=round(time.monotonic() - began, 3))
             if is_still_ours():
-                write_json(directory / MANIFEST, manifest)
+                write_json(directory / MANIFEST, written)
 
 
 def same_run(directory: Path, identity: Mapping[str, Any], option: str = "--name") -> Mapping[str, Any]:
@@ -269,9 +276,9 @@ def same_run(directory: Path, identity: Mapping[str, Any], option: str = "--name
     Versions before 0.8 shipped more prompts for small models (`ROLE.small.LANGUAGE`), and every run that might use them
     recorded their digests. Only the embedded model ever got them, so a run without it is still the same run.
     """
-    manifest = read_manifest(directory) or {}
-    recorded = (manifest.get("identity") or {}).get("prompts") or {}
-    if recorded and not manifest.get("embedded"):
+    manifest = manifest_or_empty(directory)
+    recorded = manifest.identity.prompts
+    if recorded and not manifest.embedded:
         retired = {name: digest for name, digest in recorded.items() if ".small." in name}
         identity = {**identity, "prompts": dict(sorted({**retired, **identity["prompts"]}.items()))}
     check_identity(directory, identity, place=option)
@@ -348,26 +355,25 @@ def open_finished_run(
     """
     with locked(directory):
         check_files(directory)
-        manifest = read_manifest(directory) or {}
-        manifest[FURTHER] = with_judges(directory, manifest, judges)
-        manifest["prices"] = {**manifest.get("prices", {}), **notes["prices"]}
-        manifest["embedded"] = bool(manifest.get("embedded")) or notes["embedded"]
-        write_json(directory / MANIFEST, manifest)
+        manifest = manifest_or_empty(directory)
+        written = dict(manifest.raw)
+        written["further_judges"] = with_judges(manifest, judges)
+        written["prices"] = {**manifest.prices, **notes["prices"]}
+        written["embedded"] = manifest.embedded or notes["embedded"]
+        write_json(directory / MANIFEST, written)
         with closing(RunFiles(directory, sync=sync)) as files:
             yield files
 
 
-def with_judges(
-    directory: Path, manifest: Mapping[str, Any], judges: Mapping[str, Mapping[str, Any]]
-) -> dict[str, Any]:
+def with_judges(manifest: Manifest, judges: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """The manifest's record of further judges, with `judges` (what determines their verdicts, by name) added.
 
     A judge's file has the judgments of one model only: UsageError if its name now means another one. A file
     of which nothing is recorded is accepted.
     """
-    recorded = dict(manifest.get(FURTHER) or {})
+    recorded = dict(manifest.further_judges)
     for name, now in judges.items():
-        path = judgments_path(directory, name)
+        path = judgments_path(manifest.directory, name)
         before = recorded.get(name) or _of_the_run(manifest, name, now.get("prompts") or ())
         changes = list(differences(before, now)) if before else []
         if changes and path.exists() and path.stat().st_size:
@@ -379,16 +385,15 @@ def with_judges(
     return recorded
 
 
-def _of_the_run(
-    manifest: Mapping[str, Any], name: str, prompts_now: Container[str]
-) -> Mapping[str, Any] | None:
+def _of_the_run(manifest: Manifest, name: str, prompts_now: Container[str]) -> Mapping[str, Any] | None:
     """What determined the verdicts of a judge of the run itself; None if the run has no judge of that name.
 
     A run records the prompts of all its judges together: those that this one has now are compared.
     """
-    if manifest.get("embedded"):  # a run's identity names the embedded model by its file
+    if manifest.embedded:  # a run's identity names the embedded model by its file
         return None
-    identity = manifest.get("identity") or {}
-    model = (identity.get("models") or {}).get(f"judge {name}")
-    prompts = {p: text for p, text in (identity.get("prompts") or {}).items() if p in prompts_now}
+    model = manifest.identity.models.get(f"judge {name}")
+    prompts = {
+        prompt: digest for prompt, digest in manifest.identity.prompts.items() if prompt in prompts_now
+    }
     return {"model": model, "prompts": prompts} if model else None

@@ -53,10 +53,17 @@ class System:
             return f"{self.clarifier}-rewrites"
         if self.kind != "clarify":
             return self.kind
-        unusual = [self.scheme] * (self.scheme != "cts") + [self.mode] * (self.mode != "at-once")
-        prompts = f"@{self.variant}" if self.variant else ""
-        name = self.clarifier.removesuffix(prompts)
-        return "-".join([name, *unusual, f"k{self.k}"]).replace("/", "_") + prompts
+        prompts = ""
+        if self.variant:
+            prompts = f"@{self.variant}"
+        parts = [self.clarifier.removesuffix(prompts)]
+        if self.scheme != "cts":
+            parts.append(self.scheme)
+        if self.mode != "at-once":
+            parts.append(self.mode)
+        parts.append(f"k{self.k}")
+        # A label is part of a folder's name, and models' ids may have slashes.
+        return "-".join(parts).replace("/", "_") + prompts
 
 
 def systems_of(
@@ -73,31 +80,38 @@ def systems_of(
     mode of the configuration would get no system at all. A Clarifier in `custom` is code of the user's: it has no
     scheme, and is left out of mode "select", since it asks questions.
     """
+    schemes, modes = dict.fromkeys(config.schemes), dict.fromkeys(config.modes)
+    model_pairs = [
+        (scheme, mode) for scheme, mode in product(schemes, modes) if scheme != "cts" or mode == "at-once"
+    ]
+    custom_pairs: list[tuple[Scheme, Mode]] = [("cts", mode) for mode in modes if mode != "select"]
+    # A command without Clarifiers (`--rewrites`) has no use for a scheme or mode either: that is no reason to accept it.
+    only_custom = bool(config.models) and all(name in custom for name in config.models)
+    if not only_custom:
+        _check_pairs(config, model_pairs)
     references: dict[str, System] = {"orig": System("orig"), "gold": System("gold")}
-    pairs = [
-        (scheme, mode)
-        for scheme, mode in product(dict.fromkeys(config.schemes), dict.fromkeys(config.modes))
-        if scheme != "cts" or mode == "at-once"
-    ]
-    own: list[tuple[Scheme, Mode]] = [
-        ("cts", mode) for mode in dict.fromkeys(config.modes) if mode != "select"
-    ]
-    only_own = bool(config.models) and all(name in custom for name in config.models)
-    for mode in () if only_own else config.modes:
-        if mode not in {mode for _, mode in pairs}:
+    systems = [references[name] for name in dict.fromkeys(config.references)]
+    for name in dict.fromkeys(config.models):
+        _, variant = variant_of(name, variants)
+        pairs = custom_pairs if name in custom else model_pairs
+        for (scheme, mode), k in product(pairs, dict.fromkeys(config.ks)):
+            systems.append(System("clarify", name, k, scheme, mode, variant))
+    for label in rewrites:
+        systems.append(System("rewrites", label))
+    return systems
+
+
+def _check_pairs(config: RunConfig, pairs: Sequence[tuple[Scheme, Mode]]) -> None:
+    """Raise UsageError for a mode, or the scheme cts, of the configuration that is in none of the `pairs`."""
+    modes = {mode for _, mode in pairs}
+    for mode in config.modes:
+        if mode not in modes:
             raise UsageError(
                 f"--mode {mode}: the default scheme cts supports only at-once; add --scheme with one of "
-                f"{', '.join(scheme for scheme in SCHEMES if scheme != 'cts')}"
+                f"{', '.join(SCHEMES[1:])}"
             )
-    if "cts" in config.schemes and not only_own and not any(scheme == "cts" for scheme, _ in pairs):
+    if "cts" in config.schemes and ("cts", "at-once") not in pairs:
         raise UsageError("--scheme cts: supports only --mode at-once; add it, or omit --scheme cts")
-    clarifying = [
-        System("clarify", name, k, scheme, mode, variant_of(name, variants)[1])
-        for name in dict.fromkeys(config.models)
-        for (scheme, mode), k in product(own if name in custom else pairs, dict.fromkeys(config.ks))
-    ]
-    given = [System("rewrites", label) for label in rewrites]
-    return [references[name] for name in dict.fromkeys(config.references)] + clarifying + given
 
 
 def run_names(
@@ -111,22 +125,27 @@ def run_names(
     check_run_name(name)
     if not is_one_line(dataset):
         raise UsageError(f"{dataset!r}: has control characters, so no run can be named after it: use --name")
-    clarifying = [system for system in systems if system.kind in ("clarify", "rewrites")]
-    suffixes = {} if name or suffixes is None else suffixes
-    names = {
-        system: f"{name or dataset}-{system.label}{suffixes.get(system, '')}".replace(":", "_")
-        for system in systems
-    }
-    if name and len(clarifying or systems) == 1:
-        names[(clarifying or systems)[0]] = name
+    if name or suffixes is None:
+        suffixes = {}
+    names = {}
+    for system in systems:
+        folder = f"{name or dataset}-{system.label}{suffixes.get(system, '')}"
+        names[system] = folder.replace(":", "_")
+    if name:
+        compared = [system for system in systems if system.kind in ("clarify", "rewrites")] or systems
+        # The only system but the reference points is the one that the user named.
+        if len(compared) == 1:
+            names[compared[0]] = name
     return names
 
 
 def check_run_name(name: str | None) -> None:
     """Raises UsageError for a name with control characters, or one that is not a single folder in the runs folder."""
-    if name is not None and not is_one_line(name):
+    if name is None:
+        return
+    if not is_one_line(name):
         raise UsageError(f"--name {name!r}: has control characters or line breaks; use a name without")
-    if name is not None and (Path(name).name != name or name.strip() in ("", "..")):
+    if Path(name).name != name or name.strip() in ("", ".."):
         raise UsageError(
             f"--name {name}: must be the name of a single folder; use --runs-dir for its location"
         )
@@ -138,26 +157,31 @@ def role_suffix(system: System, chosen: RoleNames, usual: RoleNames, *, judged: 
     `+support-gpt+agent-kimi`; `+all-kimi` if one model plays all of several roles; "" if none differs. Only roles that
     the system has count: a reference point asks no questions, so it has no `support`.
     """
-    has = chosen.supporting if system.kind == "clarify" else []
-    has += ["agent"] * bool(chosen.agent) + ["judge"] * judged
-    players, defaults = _players(chosen), _players(usual)
-    different = [role for role in has if players[role] != defaults[role]]
-    everybody = {players[role] for role in has}
-    if different and len(has) > 1 and len(everybody) == 1:
+    roles = []
+    if system.kind == "clarify":
+        roles += chosen.supporting
+    if chosen.agent:
+        roles.append("agent")
+    if judged:
+        roles.append("judge")
+    players, usual_players = _folder_names(chosen), _folder_names(usual)
+    different = [role for role in roles if players[role] != usual_players[role]]
+    everybody = {players[role] for role in roles}
+    if different and len(roles) > 1 and len(everybody) == 1:
         return f"+all-{everybody.pop()}"
     return "".join(f"+{role}-{players[role]}" for role in different)
 
 
-def _players(roles: RoleNames) -> dict[str, str]:
+def _folder_names(roles: RoleNames) -> dict[str, str]:
     """Role to model name in a form that directory names allow; several judges are joined."""
-    named = {
+    names = {
         "support": roles.support,
         "answerer": roles.supporters[0],
         "rewriter": roles.supporters[1],
         "agent": roles.agent,
         "judge": "-".join(roles.judges),
     }
-    return {role: name.replace("/", "_") for role, name in named.items()}
+    return {role: name.replace("/", "_") for role, name in names.items()}
 
 
 # --- Which model plays which role
@@ -189,7 +213,9 @@ class RoleNames:
     @property
     def supporting(self) -> list[str]:
         """The supporting roles that somebody plays: the answerer and the rewriter apart, or both as `support`."""
-        return ["answerer", "rewriter"] if self.answerer or self.rewriter else ["support"]
+        if self.answerer or self.rewriter:
+            return ["answerer", "rewriter"]
+        return ["support"]
 
 
 def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = False) -> RoleNames:
@@ -201,23 +227,32 @@ def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = 
     embedded = bool(config.models) and all(name.partition("@")[0] == "local" for name in config.models)
     paper = {"support": PAPER_SUPPORT, "judge": PAPER_SUPPORT, "agent": PAPER_AGENT}
 
-    def name(role: str) -> str:
+    def usual(role: str) -> str:
         if config.every_role is not None:
             return config.every_role
-        return defaults.get(role) or ("local" if embedded else paper[role])
+        if role in defaults:
+            return defaults[role]
+        return "local" if embedded else paper[role]
 
-    support = name("support") if config.support is None else config.support
-    reader = config.visit_model or (config.every_role if web else None) or defaults.get("visit")
-    reader = reader or (support if web else LEXICAL)
+    support, agent = config.support, config.agent
+    if support is None:
+        support = usual("support")
+    if agent is None:
+        agent = usual("agent")
+    chosen_reader = config.visit_model
+    if web:
+        chosen_reader = chosen_reader or config.every_role
+    reader = chosen_reader or defaults.get("visit") or (support if web else LEXICAL)
+    # The embedded model would copy the prompt's words, or make some up: it reads pages only where it is named for that.
     if reader.partition("@")[0] == "local" and reader not in (config.visit_model, defaults.get("visit")):
-        reader = LEXICAL  # it would copy the prompt's words, or make some up
+        reader = LEXICAL
     return RoleNames(
         support,
-        tuple(config.judges) or (name("judge"),),
-        name("agent") if config.agent is None else config.agent,
-        config.answerer or "",
-        config.rewriter or "",
-        None if reader == LEXICAL else reader,
+        judges=tuple(config.judges) or (usual("judge"),),
+        agent=agent,
+        answerer=config.answerer or "",
+        rewriter=config.rewriter or "",
+        visit=None if reader == LEXICAL else reader,
     )
 
 
@@ -246,23 +281,34 @@ def resolve_all(
         if name == LEXICAL:
             continue
         missing = catalogue.missing_variables(name, environ)
-        optional = missing if keyless else ()
+        optional: Sequence[str] = ()
         if keys_elsewhere:
             optional = catalogue.missing_variables(name, environ, keys_only=True)
-        if needed := [variable for variable in missing if variable not in optional]:
-            lacking += [f"{variable} ({', '.join(roles)}: {name})" for variable in needed]
-        else:
-            placeholders = {variable: f"http://{variable.lower()}.invalid/v1" for variable in optional}
-            specs[name] = catalogue.resolve(name, {**environ, **placeholders})
+        elif keyless:
+            optional = missing
+        needed = [variable for variable in missing if variable not in optional]
+        for variable in needed:
+            lacking.append(f"{variable} ({', '.join(roles)}: {name})")
+        if needed:
+            continue
+        # An address that nobody can reach, lest a request goes anywhere by mistake (RFC 6761: .invalid).
+        placeholders = {variable: f"http://{variable.lower()}.invalid/v1" for variable in optional}
+        specs[name] = catalogue.resolve(name, {**environ, **placeholders})
     if keyless or keys_elsewhere:
         also_missing = ()
     if lacking or also_missing:
-        others = [f"models you have ({options})"] * bool(lacking)
-        others += ["another web (--search, --visit)"] * bool(also_missing)
-        hint = f", or try without any key: {trial}" if lacking and not also_missing else ""
+        alternatives = []
+        hint = ""
+        if lacking:
+            alternatives.append(f"models you have ({options})")
+            # A trial without keys helps only where the models' keys are all that is missing.
+            if not also_missing:
+                hint = f", or try without any key: {trial}"
+        if also_missing:
+            alternatives.append("another web (--search, --visit)")
         raise UsageError(
             f"missing in the environment: {', '.join([*lacking, *also_missing])}. "
-            f"Set what is missing, or choose {' and '.join(others)}{hint}"
+            f"Set what is missing, or choose {' and '.join(alternatives)}{hint}"
         )
     return specs
 
@@ -272,14 +318,20 @@ def with_embedded_file(specs: Mapping[str, ModelSpec], environ: Mapping[str, str
     if not any(spec.embedded for spec in specs.values()):
         return dict(specs)
     stem = model_file(environ).stem
-    return {name: replace(spec, model=stem) if spec.embedded else spec for name, spec in specs.items()}
+    named = {}
+    for name, spec in specs.items():
+        if spec.embedded:
+            spec = replace(spec, model=stem)
+        named[name] = spec
+    return named
 
 
 def manifest_prices(specs: Iterable[ModelSpec]) -> dict[str, dict[str, float | None]]:
     """Dollars per million tokens by model id, as a manifest records them."""
-    return {
-        spec.model: {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok} for spec in specs
-    }
+    prices = {}
+    for spec in specs:
+        prices[spec.model] = {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok}
+    return prices
 
 
 def check_prices(specs: Iterable[ModelSpec]) -> None:

@@ -34,9 +34,11 @@ class Conversation:
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """The questions asked so far, each with its answer."""
-        return tuple(
-            (question, exchange.reply) for exchange in self.exchanges for question in exchange.offered
-        )
+        pairs = []
+        for exchange in self.exchanges:
+            for question in exchange.offered:
+                pairs.append((question, exchange.reply))
+        return tuple(pairs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,9 @@ class AnswererView:
     @property
     def pairs(self) -> tuple[tuple[str, str], ...] | None:
         """The earlier questions of the conversation, each with its answer; None without a conversation."""
-        return None if self.conversation is None else self.conversation.pairs
+        if self.conversation is None:
+            return None
+        return self.conversation.pairs
 
 
 @dataclass(frozen=True, slots=True)

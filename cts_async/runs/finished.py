@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -12,26 +11,32 @@ from typing import Any, Final, cast
 
 from cts_async import scorer
 from cts_async.errors import InputError, UsageError
-from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, caveat_of, is_one_line
+from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, is_one_line
 from cts_async.runs import files
-from cts_async.runs.manifest import command_of, read_manifest, sessions_of
+from cts_async.runs.manifest import DataIdentity, Manifest, manifest_of, named_system, require_manifest
 from cts_async.runs.recovery import asked_in_journal, lost_answers, lost_judging, lost_judging_note
 from cts_async.runs.results import (
+    Contradiction,
     Line,
     about_same,
     answered,
     checked_results,
+    contradiction_note,
+    contradicts,
     failed,
     judged_fingerprint,
+    score_of,
 )
-from cts_async.scorer import TOLERANCE, restore_score_100
+from cts_async.runs.untrusted import further_of
 
 ORIG: Final = "orig"
 UNNAMED: Final = "unnamed"
 """The judge of lines that name none, if the manifest names none either."""
-NOT_FOR_SCORES: Final = frozenset({"blurred_query", "questions", "answers", "rewritten_query", "answer"})
+NOT_FOR_SCORES: Final = frozenset(
+    {"blurred_query", "questions", "answers", "rewritten_query", "answer", "further"}
+)
 """Texts that scores do not need."""
-NOT_FOR_QUESTIONS: Final = frozenset({"rewritten_query", "answer"})
+NOT_FOR_QUESTIONS: Final = frozenset({"rewritten_query", "answer", "further"})
 """Texts that statistics of questions and answers do not need."""
 
 
@@ -43,8 +48,6 @@ class JudgedLabels:
     coverage: Mapping[str, Coverage]
     """Label by nugget id, in the order of the gold."""
     weights: Mapping[str, float]
-    stored: float
-    """The score in the file, which may be wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,8 @@ class Item:
     """By judge that failed on this answer: why."""
     answer_mark: int = 0
     """Equal for equal queries with equal answers (`protocol.results.judged_fingerprint`); 0: not known."""
+    further: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By step, what its reply had beyond its form, by name."""
 
     @property
     def unknown(self) -> tuple[bool, ...]:
@@ -89,6 +94,7 @@ class FailedItem:
     questions: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     rewritten_query: str = ""
+    further: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def unknown(self) -> tuple[bool, ...]:
@@ -121,7 +127,7 @@ class FinishedRun:
     players: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
     """Model ids by role, as far as the manifest has them."""
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: DataIdentity = field(default_factory=DataIdentity)
     """Name of the data, sha256 of its file and of its gold."""
     caveat: Caveat = ""
     scoring: str = ""
@@ -130,6 +136,8 @@ class FinishedRun:
     """Answers that a judge failed to label; they are not among `n_failed`, whatever judge it is."""
     remarks: tuple[str, ...] = ()
     """Facts about its files that a reader of its scores has to know."""
+    contradictions: tuple[str, ...] = ()
+    """A sentence on each file with stored scores that are not those of their labels; the latter are its scores."""
     mode: str = "at-once"
     """How the Clarifier interacts with the user."""
     talk: bool = False
@@ -146,8 +154,8 @@ class FinishedRun:
     @property
     def support(self) -> str:
         """Who answered and rewrote: the supporting model, or "A/B" where two play the roles; "" if nobody did."""
-        roles = ("support", "answerer", "rewriter")
-        return "/".join(dict.fromkeys(self.players[role] for role in roles if self.players.get(role)))
+        names = [self.players.get(role, "") for role in ("support", "answerer", "rewriter")]
+        return "/".join(dict.fromkeys(filter(None, names)))
 
     @property
     def searched(self) -> bool:
@@ -159,8 +167,9 @@ class FinishedRun:
         """Why the run has no answers of a user; "" if it has, or if it asked nothing."""
         if self.mode == "select":
             return "its user chose among queries and answered no questions"
-        nobody = (self.talk and self.mode == "at-once") or self.stop_after == "questions"
-        return "no user answered its questions" if nobody else ""
+        if self.stop_after == "questions" or (self.talk and self.mode == "at-once"):
+            return "no user answered its questions"
+        return ""
 
     @property
     def n_missing(self) -> int:
@@ -174,9 +183,9 @@ class FinishedRun:
     @property
     def asked(self) -> Iterator[Item | FailedItem]:
         """The instances of which every question was answered, in the order of the ids, whatever failed later."""
-        for _, one in self.outcomes():
-            if isinstance(one, Item) or one.answers:
-                yield one
+        for _, item in self.outcomes():
+            if isinstance(item, Item) or item.answers:
+                yield item
 
     def n_failed_under(self, judge: str) -> int:
         """Failed answers of a judge; an instance without an answer counts as failed under every judge."""
@@ -189,7 +198,11 @@ class FinishedRun:
 
     def scores(self, judge: str) -> dict[str, float]:
         """`restore_score_100` by id of the instances that this judge has labelled."""
-        return {id: item.verdicts[judge].score for id, item in self.items.items() if judge in item.verdicts}
+        scores: dict[str, float] = {}
+        for id, item in self.items.items():
+            if judge in item.verdicts:
+                scores[id] = item.verdicts[judge].score
+        return scores
 
 
 def with_distinct_labels(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
@@ -207,8 +220,10 @@ def with_distinct_labels(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
 
 def first_of(texts: Sequence[str], most: int = 3) -> str:
     """Join the first of several texts, and say how many more there are."""
-    more = f"; and {len(texts) - most} more" if len(texts) > most else ""
-    return "; ".join(texts[:most]) + more
+    joined = "; ".join(texts[:most])
+    if len(texts) > most:
+        joined += f"; and {len(texts) - most} more"
+    return joined
 
 
 # Runs by what users name: run directories, folders of them, patterns, and files of judged answers
@@ -228,19 +243,25 @@ def find_runs(words: Sequence[str]) -> list[RunPath]:
     The order of `words` must not change a number. A folder that is not a run stands for the runs in it, a pattern for
     all that match. Built gold is left out if there is anything else. Raises InputError for a word that names nothing.
     """
-    by_path: dict[Path, RunPath] = {}
+    by_place: dict[Path, RunPath] = {}
     for path in files.paths_named(words, "no such run, folder or file; cts run and cts demo make runs"):
-        inside = [] if path.is_file() or _has_results(path) else _runs_inside(path)
-        for run in inside or [path]:
-            before = by_path.get(run.resolve())
-            by_path[run.resolve()] = RunPath(run, not inside or bool(before and before.named))
-    wanted = set(files.without((found.path for found in by_path.values()), files.is_gold_build))
-    return [by_path[key] for key in sorted(by_path) if by_path[key].path in wanted]
+        inside: list[Path] = []
+        if not path.is_file() and not _has_results(path):
+            inside = _runs_inside(path)
+        for directory in inside or [path]:
+            place = directory.resolve()
+            # Two words may name one run; by itself counts.
+            named = not inside or (place in by_place and by_place[place].named)
+            by_place[place] = RunPath(directory, named)
+    wanted = set(files.without((run.path for run in by_place.values()), files.is_gold_build))
+    runs = [by_place[place] for place in sorted(by_place)]
+    return [run for run in runs if run.path in wanted]
 
 
 def _runs_inside(folder: Path) -> list[Path]:
     # A manifest alone belongs to a run that has just begun, or stands above the directories of several candidates.
-    inside = [path for path in sorted(folder.iterdir()) if path.is_dir() and _has_run_files(path)]
+    folders = [path for path in sorted(folder.iterdir()) if path.is_dir()]
+    inside = [path for path in folders if _has_run_files(path)]
     if not inside and not _has_run_files(folder):
         where = f"here or one folder below (nor {files.PER_ITEM})"
         raise InputError(folder, f"not a run directory: {files.MANIFEST} not found, {where}")
@@ -255,26 +276,34 @@ def _has_run_files(path: Path) -> bool:
     return (path / files.MANIFEST).is_file() or _has_results(path)
 
 
-def of_one_agent(found: Sequence[RunPath], tell: Callable[[str], None]) -> list[RunPath]:
+def of_one_agent(runs: Sequence[RunPath], tell: Callable[[str], None]) -> list[RunPath]:
     """Return the runs to compare where a folder has several runs of orig, each by another agent.
 
     A difference to the orig of another agent would say more about the agents than about clarification. So the runs of
     the agent whose orig was worked on last are taken, with those that were named themselves or name no agent; the
     others are reported to `tell`.
     """
-    agents = {one.path: _agent(one.path) for one in found}
-    origs = {agents[one.path]: one.path for one in sorted(found, key=_last_begun) if _is_orig(one.path)}
-    if len(origs) < 2 or all(one.named for one in found):
-        return list(found)
-    *_, newest = origs
-    taken = [one for one in found if one.named or agents[one.path] in (newest, "")]
-    others: dict[str, list[str]] = {}
-    for one in found:
-        if one not in taken:
-            others.setdefault(agents[one.path], []).append(str(one.path))
-    for agent, runs in others.items():
+    agents = {run.path: _agent(run.path) for run in runs}
+    by_age = sorted(runs, key=_last_begun)
+    agents_of_orig: list[str] = []
+    for run in by_age:
+        agent = agents[run.path]
+        if _is_orig(run.path) and agent not in agents_of_orig:
+            agents_of_orig.append(agent)
+    if len(agents_of_orig) < 2 or all(run.named for run in runs):
+        return list(runs)
+    newest = agents_of_orig[-1]
+    taken: list[RunPath] = []
+    left_out: dict[str, list[str]] = {}
+    for run in runs:
+        agent = agents[run.path]
+        if run.named or agent in (newest, ""):
+            taken.append(run)
+        else:
+            left_out.setdefault(agent, []).append(str(run.path))
+    for agent, paths in left_out.items():
         tell(
-            f"Left out, since their agent is {agent}, not {newest} (name them to see them): {shlex.join(runs)}"
+            f"Left out, since their agent is {agent}, not {newest} (name them to see them): {shlex.join(paths)}"
         )
     return taken
 
@@ -285,43 +314,45 @@ def by_agent(paths: Iterable[Path]) -> dict[str, list[Path]]:
     As in `of_one_agent`, runs that name no agent go with every one. Below two such origs all are one group, "".
     """
     agents = {path: _agent(path) for path in paths}
-    if len({agent for path, agent in agents.items() if _is_orig(path)}) < 2:
-        return {"": [*agents]}
-    named = sorted(filter(None, set(agents.values())))
-    return {name: [path for path, agent in agents.items() if agent in (name, "")] for name in named}
+    agents_of_orig = {agent for path, agent in agents.items() if _is_orig(path)}
+    if len(agents_of_orig) < 2:
+        return {"": list(agents)}
+    groups: dict[str, list[Path]] = {}
+    for name in sorted(set(agents.values()) - {""}):
+        groups[name] = [path for path, agent in agents.items() if agent in (name, "")]
+    return groups
 
 
 def _agent(path: Path) -> str:
     """The run's agent; "" without a search, or a manifest."""
-    return str(files.manifest_of(path).get("players", {}).get("agent") or "")
+    return manifest_of(path).agent
 
 
 def _is_orig(path: Path) -> bool:
-    return bool(files.manifest_of(path).get("identity", {}).get("system") == ORIG)
+    return manifest_of(path).identity.system == ORIG
 
 
-def _last_begun(one: RunPath) -> tuple[str, Path]:
-    sessions = sessions_of(files.manifest_of(one.path)) or [{}]
-    return str(sessions[-1].get("start", "")), one.path
+def _last_begun(run: RunPath) -> tuple[str, Path]:
+    return manifest_of(run.path).last_session.start, run.path
 
 
 def read_runs(
-    found: Sequence[RunPath], on_note: Callable[[str], None], *, without: Collection[str] = NOT_FOR_SCORES
+    runs: Sequence[RunPath], on_note: Callable[[str], None], *, without: Collection[str] = NOT_FOR_SCORES
 ) -> Iterator[FinishedRun]:
     """Read runs one by one; a damaged one in a folder is left out and reported to `on_note`.
 
     Raises the InputError of a damaged run that was named itself, and the first one if no run can be read.
     """
     errors: list[InputError] = []
-    for one in found:
+    for run in runs:
         try:
-            yield read_path(one.path, without=without)
+            yield read_path(run.path, without=without)
         except InputError as error:
-            if one.named:
+            if run.named:
                 raise
             errors.append(error)
             on_note(f"Left out: {error}.")
-    if errors and len(errors) == len(found):
+    if errors and len(errors) == len(runs):
         raise errors[0]
 
 
@@ -342,38 +373,40 @@ def check_same_data(paths: Iterable[Path]) -> None:
     """
     by_data: dict[tuple[str, str, str], list[Path]] = {}
     for path in paths:
-        data = data_of(files.manifest_of(path).get("identity", {}))
-        sha256, gold = (str(data.get(name) or "") for name in ("sha256", "gold_sha256"))
-        if sha256 or gold:
+        data = manifest_of(path).identity.dataset
+        if data.sha256 or data.gold_sha256:
             # A dataset whose queries carry their nuggets has no gold file of its own.
-            by_data.setdefault((str(data.get("name") or ""), sha256, gold or sha256), []).append(path)
-    if max(len({sha for _, sha, _ in by_data if sha}), len({gold for _, _, gold in by_data})) > 1:
-        described = "; ".join(
-            f"{name or 'candidates'} (sha256 {sha256[:8] or '-'}, gold {gold[:8]}): {first_of(list(map(str, runs)))}"
-            for (name, sha256, gold), runs in by_data.items()
-        )
-        raise UsageError(f"runs of different data cannot be paired: {described}. Name runs of one of these")
-
-
-def data_of(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return name and digests of the data in a manifest's identity; for judged candidates only the gold's."""
-    return dict(identity.get("data") or {"gold_sha256": identity.get("gold_sha256")})
+            by_data.setdefault((data.name, data.sha256, data.gold_sha256 or data.sha256), []).append(path)
+    digests = {sha256 for _, sha256, _ in by_data if sha256}
+    golds = {gold for _, _, gold in by_data}
+    if len(digests) <= 1 and len(golds) <= 1:
+        return
+    described: list[str] = []
+    for (name, sha256, gold), runs in by_data.items():
+        digest = f"sha256 {sha256[:8] or '-'}, gold {gold[:8]}"
+        described.append(f"{name or 'candidates'} ({digest}): {first_of(list(map(str, runs)))}")
+    raise UsageError(
+        f"runs of different data cannot be paired: {'; '.join(described)}. Name runs of one of these"
+    )
 
 
 def sibling_origs(directories: Iterable[Path]) -> list[Path]:
     """Return the runs of orig in the same folders as these run directories, over the same data and by the same agent."""
-    places = {(one.resolve().parent, _paired_by(one)): one.parent for one in directories}
-    return [
-        shown / path.name
-        for (parent, paired_by), shown in places.items()
-        for path in sorted(parent.iterdir())
-        if _is_orig(path) and _paired_by(path) == paired_by
-    ]
+    folders: dict[tuple[Path, tuple[str, DataIdentity]], Path] = {}
+    """By place and by what origs have to be of: the folder as its user named it."""
+    for directory in directories:
+        folders[directory.resolve().parent, _paired_by(directory)] = directory.parent
+    origs: list[Path] = []
+    for (place, paired_by), folder in folders.items():
+        for path in sorted(place.iterdir()):
+            if _is_orig(path) and _paired_by(path) == paired_by:
+                origs.append(folder / path.name)
+    return origs
 
 
-def _paired_by(directory: Path) -> tuple[str, ...]:
-    data = data_of(files.manifest_of(directory).get("identity", {}))
-    return _agent(directory), *(str(data.get(name)) for name in ("name", "sha256", "gold_sha256"))
+def _paired_by(directory: Path) -> tuple[str, DataIdentity]:
+    manifest = manifest_of(directory)
+    return manifest.agent, manifest.identity.dataset
 
 
 # A run directory, or one that `cts judge --out` made
@@ -385,20 +418,18 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     Texts of `Item` that are named in `without` are left empty, which saves most of the memory. Raises InputError
     if the directory is not a run.
     """
-    manifest = read_manifest(directory)
-    if manifest is None:
-        raise InputError(directory, f"not a run directory: {files.MANIFEST} not found")
-    identity = manifest.get("identity", {})
-    judge = next(iter(identity.get("judges") or ()), UNNAMED)
-    lines = _Lines(judge, without, changeable="candidates" in identity)
-    for line in checked_results(directory / files.results_of(directory)):
+    manifest = require_manifest(directory)
+    identity = manifest.identity
+    judge = manifest.judge or UNNAMED
+    path = directory / files.results_of(directory)
+    lines = _Lines(path, judge, without, changeable=manifest.is_judged)
+    for line in checked_results(path):
         lines.add(line)
     for path in sorted((directory / files.JUDGMENTS).glob("*.jsonl")):
         lines.add_judgments(path)
     lines.add_asked(directory / files.STEPS)
-    players, models = dict(manifest.get("players", {})), identity.get("models")
-    system, k = str(identity.get("system") or directory.name), int(identity.get("k") or 0)
-    if "candidates" in identity:
+    system, k = manifest.system, identity.k or 0
+    if manifest.is_judged:
         system, k = named_system(system)
     items = lines.items()
     judges = lines.judges()
@@ -410,68 +441,52 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         judges=judges,
         n_done=len(items),
         n_failed=len(lines.failed),
-        n_expected=max(int(manifest.get("n_expected", 0)), len(items) + len(lines.failed)),
+        n_expected=max(manifest.n_expected, len(items) + len(lines.failed)),
         items=items,
         failures={id: lines.failed[id] for id in sorted(lines.failed)},
-        clarifier=_clarifier_name(players, identity),
+        clarifier=_clarifier_name(manifest),
         k=k,
-        players=players,
-        models={
-            role: of["model"]
-            for role, of in (models.items() if isinstance(models, Mapping) else ())
-            if isinstance(of, Mapping) and isinstance(of.get("model"), str)
-        },
-        data=data_of(identity),
-        caveat=caveat_of(manifest),
+        players={role: name for role, name in manifest.players.items() if name},
+        models=identity.model_ids,
+        data=identity.dataset,
+        caveat=manifest.caveat,
         scoring=scoring,
         judge_failures=lines.judge_failures(),
-        remarks=(*_contradictions(directory, items), *lines.lost_verdicts(directory, manifest)),
-        mode=str(identity.get("mode") or "at-once"),
-        talk=identity.get("task") == files.TALK,
-        n_absent=files.n_absent(manifest),
-        stop_after=str(identity.get("stop_after") or ""),
-        as_published=identity.get("as_published") is True,
-        people_answered=bool(identity.get("answers")),
+        remarks=tuple(lines.lost_verdicts(manifest)),
+        contradictions=tuple(lines.contradictions()),
+        mode=identity.mode or "at-once",
+        talk=manifest.is_conversation,
+        n_absent=manifest.n_absent,
+        stop_after=identity.stop_after,
+        as_published=identity.as_published,
+        people_answered=identity.answers,
     )
 
 
-def _clarifier_name(players: Mapping[str, str], identity: Mapping[str, Any]) -> str:
-    scheme, mode = identity.get("scheme") or "cts", identity.get("mode") or "at-once"
-    unusual = [str(scheme)] * (scheme != "cts") + [str(mode)] * (mode != "at-once")
-    return "-".join([str(players["clarifier"]), *unusual]) if players.get("clarifier") else ""
-
-
-def named_system(name: str) -> tuple[str, int]:
-    """Split the name of a file of answers into system and budget: ("ebk1", 1) for the release's ebk1__cand_hard518.
-
-    The budget is 0 if the name does not end in k and a digit, behind which prompts may be named (gpt-k3@short).
-    """
-    system = name.split("__cand")[0] or name
-    budget = re.search(r"k([1-9])(?:@[\w-]+)?$", system)
-    return system, int(budget[1]) if budget else 0
-
-
-def _contradictions(directory: Path, items: Mapping[str, Item]) -> Iterator[str]:
-    """Describe stored scores that contradict their nuggets."""
-    found = [
-        f"{id!r} says {verdict.stored:.6g} by {judge}, its nuggets give {verdict.score:.6g}"
-        for id, item in items.items()
-        for judge, verdict in item.verdicts.items()
-        if not abs(verdict.score - verdict.stored) <= TOLERANCE
-    ]
-    if found:
-        yield f"{directory}: stored scores contradict their nuggets, and are recomputed: {first_of(found)}."
+def _clarifier_name(manifest: Manifest) -> str:
+    clarifier = manifest.players.get("clarifier")
+    if not clarifier:
+        return ""
+    parts = [clarifier]
+    if manifest.identity.scheme not in ("", "cts"):
+        parts.append(manifest.identity.scheme)
+    if manifest.identity.mode not in ("", "at-once"):
+        parts.append(manifest.identity.mode)
+    return "-".join(parts)
 
 
 class _Lines:
     """Collects the lines of a run; the last line of an id counts."""
 
-    def __init__(self, judge: str, without: Collection[str], *, changeable: bool) -> None:
+    def __init__(self, path: Path, judge: str, without: Collection[str], *, changeable: bool) -> None:
+        self._path = path
         self._judge, self._without, self._changeable = judge, without, changeable
         self._marks: dict[str, int] = {}
         """Fingerprints of answers that may change under their ids (those of candidates)."""
         self._shared: dict[Any, Mapping[str, Any]] = {}
-        self._found: dict[str, Item] = {}
+        self._contradictions: dict[Path, dict[str, Contradiction]] = {}
+        """By file and id: stored scores that are not those of their labels."""
+        self._items: dict[str, Item] = {}
         self.failed: dict[str, FailedItem] = {}
         self._lost_answers: set[str] = set()
         """Failed instances whose line lacks what they were asked and answered."""
@@ -485,10 +500,11 @@ class _Lines:
         id, judge = line["id"], str(line.get("judge") or self._judge)
         for by_id in self.outcomes.values():
             by_id.pop(id, None)
+        self._contradictions.get(self._path, {}).pop(id, None)
         self._lost_answers.discard(id)
         self._lost_judging.discard(id)
         if failed(line) and not answered(line):  # with an answer only the judge failed
-            self._found.pop(id, None)
+            self._items.pop(id, None)
             self.failed[id] = _failed_item(line, self._without)
             if lost_answers(line):
                 self._lost_answers.add(id)
@@ -496,22 +512,27 @@ class _Lines:
                 self._lost_judging.add(id)
             return
         self.failed.pop(id, None)
-        self._found[id] = _item(line, self._without)
+        self._items[id] = _item(line, self._without)
         if self._changeable:
             self._marks[id] = judged_fingerprint(line)
-        if outcome := self._verdict(line):
+        outcome = self._verdict(self._path, line)
+        if outcome is not None:
             self.outcomes.setdefault(judge, {})[id] = outcome
 
     def add_judgments(self, path: Path) -> None:
         """Add a further judge's file. A verdict on another answer than the one recorded does not count."""
         judge, outcomes = path.stem, dict[str, JudgedLabels | Failure]()
         for line in checked_results(path):
+            id = line["id"]
             judge = str(line.get("judge") or judge)
-            outcomes.pop(line["id"], None)
-            same = about_same(judged_fingerprint(line), self._marks.get(line["id"], 0))
+            outcomes.pop(id, None)
+            self._contradictions.get(path, {}).pop(id, None)
             # After a crash there may be no recorded answer.
-            if line["id"] in self._found and same and (outcome := self._verdict(line)):
-                outcomes[line["id"]] = outcome
+            if id not in self._items or not about_same(judged_fingerprint(line), self._marks.get(id, 0)):
+                continue
+            outcome = self._verdict(path, line)
+            if outcome is not None:
+                outcomes[id] = outcome
         if outcomes:
             self.outcomes.setdefault(judge, {}).update(outcomes)
 
@@ -522,56 +543,71 @@ class _Lines:
         for id, asked in asked_in_journal(journal, self._lost_answers).items():
             self.failed[id] = replace(self.failed[id], questions=asked.questions, answers=asked.answers)
 
-    def lost_verdicts(self, directory: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
+    def lost_verdicts(self, manifest: Manifest) -> Iterator[str]:
         """Say which answers have no score because another judge failed on them, in version 0.11 or before."""
-        if ids := sorted(self._lost_judging):
-            yield lost_judging_note(directory, ids, command_of(manifest))
+        if self._lost_judging:
+            yield lost_judging_note(manifest.directory, sorted(self._lost_judging), manifest.command)
 
     def items(self) -> dict[str, Item]:
         """Return the items with their verdicts, in the order of their ids."""
-        for id, item in self._found.items():
-            outcomes = {judge: by_id[id] for judge, by_id in self.outcomes.items() if id in by_id}
-            self._found[id] = replace(
-                item,
-                verdicts={judge: one for judge, one in outcomes.items() if isinstance(one, JudgedLabels)},
-                unjudged={judge: one for judge, one in outcomes.items() if isinstance(one, Failure)},
-            )
-        return {id: self._found[id] for id in sorted(self._found)}
+        items: dict[str, Item] = {}
+        for id in sorted(self._items):
+            verdicts: dict[str, JudgedLabels] = {}
+            unjudged: dict[str, Failure] = {}
+            for judge, by_id in self.outcomes.items():
+                outcome = by_id.get(id)
+                if isinstance(outcome, JudgedLabels):
+                    verdicts[judge] = outcome
+                elif outcome is not None:
+                    unjudged[judge] = outcome
+            # Popped: a run of many items is not to be in memory twice.
+            items[id] = replace(self._items.pop(id), verdicts=verdicts, unjudged=unjudged)
+        return items
 
     def judges(self) -> tuple[str, ...]:
         """Return the judges that labelled any answer, the scoring judge first."""
-        found: list[str] = []
+        judges: list[str] = []
         for judge, by_id in self.outcomes.items():
-            if any(isinstance(one, JudgedLabels) for one in by_id.values()):
-                found.append(judge)
-        return tuple(found)
+            if any(isinstance(outcome, JudgedLabels) for outcome in by_id.values()):
+                judges.append(judge)
+        return tuple(judges)
 
     def judge_failures(self) -> dict[str, int]:
         """Count the answers that each judge failed to label."""
-        failures = {
-            judge: sum(isinstance(one, Failure) for one in by_id.values())
-            for judge, by_id in self.outcomes.items()
-        }
-        return {judge: n for judge, n in failures.items() if n}
+        n_failures: dict[str, int] = {}
+        for judge, by_id in self.outcomes.items():
+            n = sum(isinstance(outcome, Failure) for outcome in by_id.values())
+            if n:
+                n_failures[judge] = n
+        return n_failures
 
-    def _verdict(self, line: Line) -> JudgedLabels | Failure | None:
-        """Compute the score from the labels, as `cts score` does; the stored one may be wrong. None without labels."""
-        stored = line.get("restore_score_100")
+    def _verdict(self, path: Path, line: Line) -> JudgedLabels | Failure | None:
+        """What a line of a file says of its answer; None if it was not judged."""
         if failed(line):
             return _failure(line)
-        if not line.get("nuggets") or stored is None:
+        score = score_of(line)
+        if score is None:
             return None
-        coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in line["nuggets"]))
-        weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in line["nuggets"]))
-        score = restore_score_100(zip(weights.values(), coverage.values(), strict=True))
-        return JudgedLabels(score, coverage, weights, stored)
+        if contradicts(line, score):
+            contradiction = Contradiction(line["id"], line["restore_score_100"], score)
+            self._contradictions.setdefault(path, {})[line["id"]] = contradiction
+        # A score without labels is of a judge elsewhere.
+        nuggets = line.get("nuggets") or ()
+        coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in nuggets))
+        weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in nuggets))
+        return JudgedLabels(score, coverage, weights)
+
+    def contradictions(self) -> Iterator[str]:
+        """Describe the stored scores of each file that are not those of their labels."""
+        for path, by_id in self._contradictions.items():
+            if by_id:
+                yield contradiction_note(path, len(by_id), list(by_id.values()))
 
     def _once(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
         """Share one object among equal labels or weights: of many thousand answers few differ."""
-        known = self._shared.get(pairs)
-        if known is None:
-            known = self._shared[pairs] = dict(pairs)
-        return known
+        if pairs not in self._shared:
+            self._shared[pairs] = dict(pairs)
+        return self._shared[pairs]
 
 
 _FIELDS: Final = {
@@ -591,6 +627,8 @@ def _item(line: Line, without: Collection[str]) -> Item:
     for name in ("questions", "answers"):
         if name not in without:
             texts[name] = tuple(line.get(name) or ())
+    if "further" in line and "further" not in without:
+        texts["further"] = further_of(line)
     return Item(line["id"], **texts, answer_mark=judged_fingerprint(line))
 
 
@@ -602,14 +640,19 @@ def _failed_item(line: Line, without: Collection[str]) -> FailedItem:
     for name in ("questions", "answers"):
         if name not in without:
             texts[name] = tuple(line.get(name) or ())
+    if "further" in line and "further" not in without:
+        texts["further"] = further_of(line)
     return FailedItem(line["id"], _failure(line), **texts)
 
 
 def _failure(line: Mapping[str, Any]) -> Failure:
     error = line.get("error")
+    if isinstance(error, str):
+        return Failure("", "failed", error)
     if not isinstance(error, Mapping):
-        return Failure("", "failed", error if isinstance(error, str) else "")
-    return Failure(*(str(error.get(part) or "") for part in ("step", "kind", "message")))
+        return Failure("", "failed", "")
+    step, kind, message = error.get("step"), error.get("kind"), error.get("message")
+    return Failure(str(step or ""), str(kind or ""), str(message or ""))
 
 
 # Judged answers that any program wrote: the release's per_item.jsonl, and whatever else `cts score` reads
@@ -621,39 +664,56 @@ def read_judged(path: Path) -> FinishedRun:
     The system is named after the file, or after its folder for a per_item.jsonl or results.jsonl; a name that ends in
     k1 to k9 gives the budget. Raises InputError with the line at fault.
     """
-    remarks: list[str] = []
+    reports: list[str] = []
+    lines: dict[str, dict[str, Any]] = {}
     try:
-        outcomes = scorer.read_outcomes(path, report=remarks.append)
-        # A table of scores (CSV) has no lines with names.
-        records = () if scorer.is_csv(path) else scorer.read_records(path, lambda _: None)
-        lines = {scorer.item_name(line): line for _, line in records}
+        outcomes = scorer.read_outcomes(path, report=reports.append)
+        if not scorer.is_csv(path):  # a table of scores has no lines with names
+            for _, line in scorer.read_records(path, lambda _: None):
+                lines[scorer.item_name(line)] = line
     except scorer.BadInput as error:
         raise InputError(error.path, error.problem, line=error.line or None) from None
-    scores = {id: outcome for id, outcome in outcomes.items() if not isinstance(outcome, scorer.Unscored)}
-    judges = (str(line["judge"]) for name, line in lines.items() if name in scores and line.get("judge"))
-    judge = min(judges, default=UNNAMED)  # the first by name, since lines have no order
+    scores: dict[str, float] = {}
+    failures: dict[str, FailedItem] = {}
+    for id in sorted(outcomes):
+        outcome = outcomes[id]
+        if outcome is scorer.Unscored.FAILED:
+            failures[id] = _failed_item({**lines.get(id, {}), "id": id}, ())
+        elif not isinstance(outcome, scorer.Unscored):
+            scores[id] = outcome
+    judge = _first_judge(lines, scores)
     if not is_one_line(judge):
         raise InputError(path, f"{judge!r} has control characters or line breaks", field="judge")
-    by_folder = path.name in (files.PER_ITEM, files.RESULTS)
-    system, k = named_system(path.parent.name if by_folder else path.stem)
+    directory, name = path, path.stem
+    if path.name in (files.PER_ITEM, files.RESULTS):
+        directory, name = path.parent, path.parent.name
+    system, k = named_system(name)
+    judges: tuple[str, ...] = ()
+    if scores:
+        judges = (judge,)
+    contradictions: tuple[str, ...] = ()
+    if reports:
+        contradictions = (f"Recomputed from the nuggets: {first_of(reports)}.",)
     return FinishedRun(
-        directory=path.parent if by_folder else path,
+        directory=directory,
         system=system,
         label=system,
-        judges=(judge,) if scores else (),
+        judges=judges,
         scoring=judge if scores else "",
         n_done=len(scores),
-        n_failed=list(outcomes.values()).count(scorer.Unscored.FAILED),
+        n_failed=len(failures),
         n_expected=len(outcomes),
-        items={id: _judged_item(id, lines.get(id, {}), scores[id], judge) for id in sorted(scores)},
-        failures={
-            id: _failed_item({**lines.get(id, {}), "id": id}, ())
-            for id in sorted(outcomes)
-            if outcomes[id] is scorer.Unscored.FAILED
-        },
+        items={id: _judged_item(id, lines.get(id, {}), score, judge) for id, score in scores.items()},
+        failures=failures,
         k=k,
-        remarks=(f"Recomputed from the nuggets: {first_of(remarks)}.",) if remarks else (),
+        contradictions=contradictions,
     )
+
+
+def _first_judge(lines: Mapping[str, Line], scores: Collection[str]) -> str:
+    """Return the judge that scored lines name: the first by name, since lines have no order."""
+    judges = [str(lines[id]["judge"]) for id in scores if lines.get(id, {}).get("judge")]
+    return min(judges, default=UNNAMED)
 
 
 def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> Item:
@@ -663,5 +723,5 @@ def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> 
     query = str(line.get("fused_query") or line.get("query") or "")
     # A file without queries: equal answers to different instances are not the same question to a judge.
     mark = judged_fingerprint({**line, "fused_query": query or id})
-    verdicts = {judge: JudgedLabels(score, coverage, weights, score)}
+    verdicts = {judge: JudgedLabels(score, coverage, weights)}
     return Item(id, query, verdicts=verdicts, answer_mark=mark)

@@ -20,7 +20,7 @@ from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
 from cts_async.runs.index import Stat, opened, record_in, stat_of
-from cts_async.runs.open_run import Metadata
+from cts_async.runs.manifest import Manifest
 from cts_async.runs.untrusted import as_list, as_object, as_texts
 from cts_async.search.backends.corpus import is_address
 
@@ -81,27 +81,27 @@ class GoldTexts:
         """Files that turned out not to have a digest."""
         self._lock = threading.Lock()
 
-    def of(self, metadata: Metadata, id: str, query: str) -> GoldNuggets:
+    def of(self, manifest: Manifest, id: str, query: str) -> GoldNuggets:
         """The nuggets of an instance; {} if the gold cannot be found or has changed.
 
         The record with this id counts, unless it has another query, else the record with this query.
         """
-        records, wanted = self.records(metadata), normalise(query)
+        records, wanted = self.records(manifest), normalise(query)
         for record in (records.get(f"i {id}"), records.get(f"q {wanted}")):
             if record and (not wanted or record.query in ("", wanted)):
                 return record.nuggets
         return {}
 
-    def records(self, metadata: Metadata) -> Mapping[str, _GoldRecord]:
+    def records(self, manifest: Manifest) -> Mapping[str, _GoldRecord]:
         """A run's gold by id ("i ID") and by query ("q QUERY"), found and read at the first call."""
-        digest = metadata.gold_digest
-        key = digest, metadata.corpus_sha256
+        digest = manifest.gold_digest
+        key = digest, manifest.identity.corpus_sha256
         with self._lock:
             if key not in self._files:
-                for path in _gold_paths(metadata):
+                for path in _gold_paths(manifest):
                     if (data := self._file(path, digest)) is not None:
-                        records = _gold_records(path, data, metadata.fields)
-                        self._files[key] = _with_addresses(records, metadata)
+                        records = _gold_records(path, data, manifest.data.fields)
+                        self._files[key] = _with_addresses(records, manifest)
                         break
             while len(self._files) > MAX_GOLD_FILES:
                 self._files.popitem(last=False)
@@ -120,12 +120,12 @@ class GoldTexts:
         return None
 
 
-def _gold_paths(metadata: Metadata) -> Iterator[Path]:
+def _gold_paths(manifest: Manifest) -> Iterator[Path]:
     """Where the manifest says, beside the queries, or in the sample data.
 
     Links are resolved first: data may lie behind links, and the digest proves that it is the right file.
     """
-    for name in metadata.data_files:
+    for name in manifest.data_files:
         path = Path(os.path.realpath(os.path.expanduser(name.replace("\0", ""))))
         yield path
         yield from (Path(os.path.realpath(path.parent / usual)) for usual in _USUAL_GOLD)
@@ -159,7 +159,7 @@ def _gold_records(path: Path, data: bytes, fields: Mapping[str, str]) -> Mapping
     return found
 
 
-def _with_addresses(records: Mapping[str, _GoldRecord], metadata: Metadata) -> Mapping[str, _GoldRecord]:
+def _with_addresses(records: Mapping[str, _GoldRecord], manifest: Manifest) -> Mapping[str, _GoldRecord]:
     """Replace sources that are ids of documents, as data/README.md has them, by the addresses of these documents.
 
     One that no document has keeps its id, unless its intent's gold has one source and one reference: then that is it.
@@ -171,7 +171,7 @@ def _with_addresses(records: Mapping[str, _GoldRecord], metadata: Metadata) -> M
         for source in nugget.sources
         if not is_address(source)
     }
-    urls = _document_urls(metadata, ids) if ids else {}
+    urls = _document_urls(manifest, ids) if ids else {}
     return {name: _placed(record, urls) for name, record in records.items()}
 
 
@@ -189,15 +189,15 @@ def _placed(record: _GoldRecord, urls: Mapping[str, str]) -> _GoldRecord:
     return _GoldRecord(record.query, nuggets)
 
 
-def _document_urls(metadata: Metadata, ids: Collection[str]) -> dict[str, str]:
+def _document_urls(manifest: Manifest, ids: Collection[str]) -> dict[str, str]:
     """The addresses of those documents that a run searched, by id; {} if they cannot be found or have changed.
 
     As with the gold, the digest in the manifest proves that a file is the right one.
     """
-    named = os.path.expanduser(metadata.corpus_file.replace("\0", ""))
+    named = os.path.expanduser(manifest.data.corpus.replace("\0", ""))
     for name in (named, str(sample_dir() / SAMPLE_CORPUS)):
         path = Path(os.path.realpath(name))
-        if metadata.corpus_sha256 and 0 < stat_of(path).size <= MAX_CORPUS_BYTES:
+        if manifest.identity.corpus_sha256 and 0 < stat_of(path).size <= MAX_CORPUS_BYTES:
             with suppress(OSError), opened(path) as fd, open(fd, "rb", closefd=False) as file:
                 digest, urls = hashlib.sha256(), dict[str, str]()
                 for line in file:
@@ -207,7 +207,7 @@ def _document_urls(metadata: Metadata, ids: Collection[str]) -> dict[str, str]:
                     # Anybody's file, until its digest is known: an id may be a list, which no set can hold.
                     if isinstance(id, str) and isinstance(url, str) and id in ids:
                         urls[id] = url
-                if digest.hexdigest() == metadata.corpus_sha256:
+                if digest.hexdigest() == manifest.identity.corpus_sha256:
                     return urls
     return {}
 

@@ -1,36 +1,29 @@
 """Files of unknown origin, read safely; growing JSON Lines files (results, judgments, journal) by byte index.
 
 Only regular files are opened, read-only, and never through a symbolic link. A run of 100,000 instances opens within a
-second and in bounded memory because lines stay in their files: a results line takes 44 bytes of index, a journal line
+second and in bounded memory because lines stay in their files: a results line takes 43 bytes of index, a journal line
 16.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import stat
 from abc import abstractmethod
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import orjson
 
-from cts_async import foreign_json, scorer
+from cts_async import foreign_json
 from cts_async.engine.journal_index import MAX_LINE
-from cts_async.records import UNKNOWN
-from cts_async.runs.results import Fingerprint, failed, latest_rows, no_fingerprint
-from cts_async.runs.untrusted import as_count, as_object, as_text
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from cts_async.runs.spending import Spent
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -184,28 +177,12 @@ def is_serializable(value: Any) -> bool:
 BLOCK: Final = 1 << 20
 _GUARD_BYTES: Final = 64
 """Bytes before the end of what was read that must be unchanged for the file to count as the same."""
-_MAX_COUNT: Final = 65_535
 _FIRST_ROWS: Final = 1024
-_JOURNAL_LINE: Final = re.compile(
-    rb'(?:\{"key":"[0-9a-f]{32}","ok":(?:true|false),"instance":"([^"\\\n]*)","step":"[^\n]*\}|[^\n]*)\n'
-)
-"""A whole line; group 1 is its instance if the line begins as the journal writes it."""
 
 
 def id_hash(id: str) -> int:
     """64 bits that identify an id within this process (Python seeds string hashes per process)."""
     return hash(id.encode(errors="surrogatepass"))
-
-
-def instance_name(line: Mapping[str, Any]) -> str | None:
-    """The id of a line's instance; other people's files may identify it by its query alone."""
-    id = line.get("id")
-    if isinstance(id, str):
-        return id
-    try:
-        return scorer.item_name(line)
-    except ValueError:
-        return None
 
 
 class Columns:
@@ -340,48 +317,11 @@ class Tail:
             return False
 
 
-@dataclass(frozen=True, eq=False)
-class ResultLines:
-    """The lines that count, as columns of equal length, in the order in which their ids first appear."""
-
-    offsets: Array
-    lengths: Array
-    """Bytes, newline included."""
-    ids: Array
-    """`id_hash` of each; whoever reads a line checks its id."""
-    scores: Array
-    """NaN if there is none."""
-    asked: Array
-    unknown: Array
-    turns: Array
-    """The agent's model calls."""
-    failed: Array
-    marks: Array
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def row(self, id: str) -> int | None:
-        """The row of an id, or None."""
-        import numpy as np
-
-        found = np.flatnonzero(self.ids == id_hash(id))
-        return int(found[0]) if len(found) else None
-
-    def rows_of_hashes(self, hashes: Array) -> Array:
-        """The row of each of these distinct hashes; -1 if it has no line."""
-        import numpy as np
-
-        rows = np.full(len(hashes), -1)
-        _, here, there = np.intersect1d(hashes, self.ids, assume_unique=True, return_indices=True)
-        rows[here] = there
-        return rows
-
-
 class Index:
     """Columns of numbers about a growing file: one thread indexes it block by block while others read."""
 
-    kinds: ClassVar[tuple[str, ...]]
+    kinds: tuple[str, ...]
+    """The types of the columns."""
 
     def __init__(self, path: Path, block: int = BLOCK) -> None:
         self.path = path
@@ -410,140 +350,3 @@ class Index:
     @abstractmethod
     def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
         """The rows of a block of whole lines that begins at an offset of the file."""
-
-
-class ResultsIndex(Index):
-    """Index of a results file or of a judge's file. The last line of an id counts, in the place of its first.
-
-    `mark` identifies the answer that a line is about (see `protocol.results`).
-    """
-
-    kinds = ("int64", "int64", "int64", "float64", "uint16", "uint16", "uint16", "bool", "int64")
-
-    def __init__(self, path: Path, mark: Fingerprint = no_fingerprint, block: int = BLOCK) -> None:
-        super().__init__(path, block)
-        self.judge: str | None = None
-        """The first judge named by a line."""
-        self._mark = mark
-        self._lines: tuple[Columns, int, ResultLines] | None = None
-
-    @property
-    def nbytes(self) -> int:
-        return 2 * super().nbytes
-
-    def _forget(self) -> None:
-        super()._forget()
-        self.judge = self._lines = None
-
-    def lines(self) -> ResultLines:
-        """The lines that count, as far as the file is indexed."""
-        columns = self._columns
-        known = self._lines
-        if known is None or known[0] is not columns or known[1] != len(columns):
-            found = columns.all()
-            ids = found[2]
-            rows = latest_rows(ids.data) if len(ids) else ids
-            latest = ResultLines(*(column if len(rows) == len(ids) else column[rows] for column in found))
-            known = self._lines = (columns, len(ids), latest)
-        return known[2]
-
-    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
-        for raw in block.split(b"\n")[:-1]:
-            line = record_in(raw)
-            id = instance_name(line) if line else None
-            if line is not None and id is not None:
-                yield (offset, len(raw) + 1, id_hash(id), *self._numbers(line))
-            offset += len(raw) + 1
-
-    def _numbers(self, line: Mapping[str, Any]) -> tuple[Any, ...]:
-        if self.judge is None and isinstance(line.get("judge"), str):
-            self.judge = line["judge"]
-        answers = line.get("answers")
-        answers = answers if isinstance(answers, list) else []
-        score, lost = line.get("restore_score_100"), failed(line)
-        scored = isinstance(score, int | float) and not lost
-        return (
-            float(score) if scored and score is not None else float("nan"),
-            min(len(answers), _MAX_COUNT),
-            min(answers.count(UNKNOWN), _MAX_COUNT),
-            min(as_count(as_object(line.get("search")).get("model_calls")), _MAX_COUNT),
-            lost,
-            self._mark(line),
-        )
-
-
-class JournalIndex(Index):
-    """Index of the journal by instance.
-
-    A line that begins as the journal writes it is not parsed; any other is, and damaged ones are skipped.
-    """
-
-    kinds = ("int64", "int64")
-
-    @property
-    def n_steps(self) -> int:
-        return len(self._columns)
-
-    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[int, int]]:
-        for match in _JOURNAL_LINE.finditer(block):
-            name = match[1]
-            id = hash(name) if name is not None else _parsed_hash(match[0])
-            if id is not None:
-                yield id, offset + match.start()
-
-    def offsets(self, id: str) -> Array:
-        """Offsets of an instance's lines in file order; shape (steps,)."""
-        ids, offsets = self._columns.all()
-        found: Array = offsets[ids == id_hash(id)]
-        return found
-
-
-def _parsed_hash(line: bytes) -> int | None:
-    record = record_in(line)
-    if record is None or not isinstance(record.get("instance"), str):
-        return None
-    return id_hash(record["instance"])
-
-
-class SpendingIndex(Index):
-    """Seconds and dollars of the model calls of each instance, as a journal has them; a row for each in a block.
-
-    In a journal of several systems a run's instances begin with `prefix`. `prices` are dollars per million tokens, by
-    model and kind.
-    """
-
-    kinds = ("int64", "float64", "float64")
-
-    def __init__(self, path: Path, prefix: str, prices: Mapping[str, Mapping[str, float | None]]) -> None:
-        super().__init__(path)
-        self._prefix, self._prices = prefix, prices
-
-    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[int, float, float]]:
-        for id, spent in self._spent_in(block).items():
-            cost = spent.cost_usd(self._prices)
-            yield id, spent.latency_s, math.nan if cost is None else cost
-
-    def of(self, ids: Array) -> Array:
-        """Seconds and dollars of distinct instances, given by hash, NaN where unknown; shape (2, instances)."""
-        import numpy as np
-
-        known, *amounts = self._columns.all()
-        distinct, places = np.unique(known, return_inverse=True)
-        sums = np.array([np.bincount(places, amount) for amount in amounts])
-        found = np.full((2, len(ids)), math.nan)
-        _, here, there = np.intersect1d(ids, distinct, assume_unique=True, return_indices=True)
-        found[:, here] = sums[:, there]
-        return found
-
-    def _spent_in(self, block: bytes) -> dict[int, Spent]:
-        from cts_async.runs.spending import Spent
-
-        found: dict[int, Spent] = defaultdict(Spent)
-        for raw in block.split(b"\n"):
-            # Only calls of models have this; within a text its quotation marks would be escaped.
-            record = record_in(raw) if b'"model":' in raw else None
-            instance = record and as_text(record.get("instance"))
-            if record and instance and instance.startswith(self._prefix):
-                with suppress(AttributeError, TypeError, ValueError):  # a malformed step is left out
-                    found[id_hash(instance.removeprefix(self._prefix))].add(record)
-        return found

@@ -1,105 +1,481 @@
-"""A run's directory: one writer at a time, and a manifest that describes the run.
+"""The manifest of a run, `run.json`: the only reader of its fields, for all versions of the format.
 
-`run.json` holds `identity` (what determines the results: a resumed run must agree on it) and notes (versions, command,
-sessions) that may change from one session to the next.
+`identity` is what determines the results (a resumed run must agree on it); the rest are notes (versions, command,
+sessions) that may change from one session to the next. A run directory can come from anybody, so every field that some
+reader relies on has its type here, once; a field that is not named here is kept in `Manifest.raw` and read by nobody.
+
+Commands read strictly: a field of another form is an InputError that names it. Listings, which show what they can of
+any folder, read tolerantly: there such a field counts as absent. Both make the same `Manifest`.
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
-import json
-import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
-import orjson
-from pydantic import AfterValidator, BaseModel, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SkipValidation,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    field_validator,
+)
+from pydantic.dataclasses import dataclass
+from pydantic_core import PydanticUseDefault
 
-from cts_async import __version__, foreign_json
-from cts_async.errors import InputError, RunLocked, UsageError, write_error
-from cts_async.records import is_one_line
-from cts_async.safe_files import is_open_file, open_file, open_folder, read_file, replace_file
+from cts_async import foreign_json
+from cts_async.errors import InputError
+from cts_async.foreign_json import as_float, as_object, as_text
+from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, is_one_line
+from cts_async.safe_files import read_file
+
+MANIFEST: Final = "run.json"
+MAX_MANIFEST_BYTES: Final = 16 << 20
+"""A real one has a few kilobytes."""
+MAX_NAME: Final = 1_000
+"""Characters of a name. A model's id or a file's path has a hundred; names are joined into messages and tables."""
+MAX_COMMAND: Final = 1 << 16
+"""Characters of a command that are parsed; shlex takes a second per million."""
+
+GOLDBUILD: Final = "goldbuild"
+"""The system name of a `cts gold` build."""
+TALK: Final = "talk"
+"""The task of a `cts converse` run: conversations without search and answer."""
+
+RunKind: TypeAlias = Literal["run", "talk", "judged"]
+"""A run of the benchmark; conversations without an agent (`cts converse`); judged candidate answers."""
 
 _DAMAGED: Final = (
     ": damaged; move it aside, with the results and judgments/: the same command makes them again from "
     "what steps.jsonl has"
 )
-MAX_MANIFEST_BYTES: Final = 16 << 20
-"""A real one has a few kilobytes."""
-VERSION: Final = re.compile(r"[0-9][0-9a-z.+]{0,30}")
-LOCK: Final = ".lock"
-_NO_LOCKS: Final = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP})
-"""What flock answers on Lustre without `-o flock`, and on NFS without a lock daemon."""
-FEW = 3
-"""Differences within one field of the identity that an error message lists."""
+_TOLERANT: Final = "tolerant"
+"""The validation context in which a field of another form counts as absent."""
 
 
-@contextmanager
-def locked(directory: Path, *, place: str = "") -> Iterator[Callable[[], bool]]:
-    """Lock the directory for writing, and create it if necessary. The lock ends with the process.
+# --- Types of fields
 
-    Yields a function that says whether the path still leads to the locked directory, which may have been replaced.
-    `place` is the option that chooses another directory, where there is one. Raises RunLocked naming the process that
-    has the lock, UsageError where nothing can be written or the directory is a symbolic link, StorageFull where the
-    disk is full.
-    """
-    # The lock is on the directory itself, since any file in it could be deleted, which would let a second process in.
-    # The file `.lock` is locked as well: it names the process, versions before 0.7 know no other lock, and on network
-    # file systems the directory's lock may not reach other machines.
-    with ExitStack() as held:
+
+def _one_line(text: str) -> str:
+    if not is_one_line(text):
+        raise ValueError("more than one line")
+    return text
+
+
+def _null_passes(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    """Let null through, which `_Part` takes for an absent field: earlier versions wrote some fields so."""
+    if value is None:
+        return None
+    return handler(value)
+
+
+def _text(value: Any) -> str:
+    return as_text(value) or ""
+
+
+def _whole_number(value: Any) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    return None
+
+
+def _well_formed_sessions(value: Any) -> list[Any]:
+    """The sessions that can be read: a run can be read without them."""
+    sessions = [session for session in foreign_json.as_list(value) if isinstance(session, dict)]
+    return [session for session in sessions if type(session.get("wall_s")) in (int, float, type(None))]
+
+
+_Nullable: Final = WrapValidator(_null_passes)
+_Count = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
+_Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_one_line)]
+_Path = Annotated[str, Field(max_length=4 * MAX_NAME)]
+# A union keeps 1 apart from 1.0: a price or a forecast that is copied into a manifest is written as it was.
+_Price = (
+    Annotated[int, Field(strict=True, ge=0)] | Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+)
+_Amount = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True, allow_inf_nan=False)]
+_NullableName = Annotated[_Name, _Nullable]
+_NullablePath = Annotated[_Path, _Nullable]
+# Of any form: what is not of the type counts as absent for strict readers, too, since no result depends on it.
+_AnyText = Annotated[str, BeforeValidator(_text)]
+_AnyObject = Annotated[Mapping[str, Any], BeforeValidator(as_object)]
+_Truth = Annotated[bool, BeforeValidator(bool)]
+
+
+class _Part:
+    """An object of the manifest; a field that is null, or malformed for a tolerant reader, has its default."""
+
+    __slots__ = ()
+
+    @field_validator("*", mode="wrap")
+    @classmethod
+    def _default_if_absent(
+        cls, value: Any, handler: ValidatorFunctionWrapHandler, info: ValidationInfo
+    ) -> Any:
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            folder = held.enter_context(open_folder(directory))
-            fd = open_file(directory / LOCK, os.O_RDWR | os.O_CREAT)
-            held.callback(os.close, fd)
-            try:
-                free = _flock(fd, fcntl.LOCK_EX)
-            except OSError as error:
-                if error.errno in _NO_LOCKS:
-                    raise UsageError(
-                        f"{directory}: this file system has no locks (flock: {error.strerror}); use --runs-dir or --out "
-                        "to write on another one, such as a local disk"
-                    ) from None
-                raise
-            with suppress(OSError):  # of file systems that lock no directories
-                free = _flock(folder, fcntl.LOCK_EX) and free
-        except OSError as error:
-            raise write_error(directory, error, verb="write there") from None
-        other = f", or choose another {place}" if place else ""
-        if not free:
-            holder = os.pread(fd, 64, 0).decode(errors="replace")
-            process = holder if re.fullmatch(r"process \d+", holder) else "another process"
-            raise RunLocked(f"{directory}: {process} is writing this run; wait for it{other}")
-        if not is_open_file(directory / LOCK, fd):
-            raise RunLocked(
-                f"{directory}: was replaced while it was being locked; run the same command again"
-            )
-        try:
-            os.ftruncate(fd, 0)
-            os.pwrite(fd, f"process {os.getpid()}".encode(), 0)
-        except OSError as error:
-            raise write_error(directory, error, verb="write there") from None
-        yield partial(is_open_file, directory, folder)
+            result = handler(value)
+        except ValidationError:
+            if info.context == _TOLERANT:
+                raise PydanticUseDefault from None
+            raise
+        if result is None:
+            raise PydanticUseDefault
+        return result
 
 
-def _flock(fd: int, kind: int) -> bool:
-    """Lock an open file or directory; False where another process holds it. Raises OSError where there are no locks."""
+# --- The manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataIdentity(_Part):
+    """What determines a run's instances."""
+
+    name: _NullableName = Field(default="", description="a name of one line")
+    sha256: _NullableName = Field(default="", description="a digest")
+    gold_sha256: _NullableName = Field(default="", description="a digest")
+
+    def as_json(self) -> dict[str, str | None]:
+        """The fields as a manifest has them: of judged candidates only the gold's digest, {} if nothing is known."""
+        if not self.name and not self.sha256:
+            return {"gold_sha256": self.gold_sha256} if self.gold_sha256 else {}
+        return {
+            "name": self.name or None,
+            "sha256": self.sha256 or None,
+            "gold_sha256": self.gold_sha256 or None,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity(_Part):
+    """What determines a run's results; each field may be absent, which is the same as its default."""
+
+    data: Annotated[DataIdentity, _Nullable] = Field(default=DataIdentity(), description="an object")
+    system: _NullableName = Field(default="", description="a name of one line")
+    task: _NullableName = Field(default="", description="a name of one line")
+    scheme: _Name = Field(default="", description="a name of one line")
+    """How a conversation's Clarifier is prompted; "" for the benchmark's own protocol."""
+    mode: _Name = Field(default="", description="a name of one line")
+    """How a conversation's Clarifier interacts with the user; "" for the benchmark's own protocol."""
+    stop_after: _NullableName = Field(default="", description="the name of a stage")
+    candidates: _NullablePath = Field(default="", description="a path")
+    """The file of judged candidates."""
+    current_date: _NullableName = Field(default="", description="a date")
+    gold_sha256: _NullableName = Field(default="", description="a digest")
+    """Of judged candidates, which know their gold only."""
+    corpus_sha256: _AnyText = ""
+    k: _Count | None = Field(default=None, description="a number of questions")
+    judges: Annotated[tuple[_Name, ...], _Nullable] = Field(default=(), description="a list of names")
+    """The scoring judge first."""
+    models: Mapping[str, Any] = Field(default={}, description="an object of models by role")
+    prompts: Mapping[str, str] = Field(default={}, description="an object of digests by name")
+    agent: Annotated[Mapping[str, Any], _Nullable] = Field(default={}, description="an object")
+    """The settings of the agent."""
+    rewrites: _AnyObject = Field(default={})
+    """What identifies given rewritten queries."""
+    answers: _Truth = False
+    """Whether people's recorded answers stood for the User Answerer's."""
+    as_published: Annotated[bool, BeforeValidator(lambda value: value is True)] = False
+    """Whether the paper's protocol was played to the letter."""
+
+    @property
+    def dataset(self) -> DataIdentity:
+        """Name and digests of the data; of judged candidates only the gold's digest."""
+        if self.data == DataIdentity():
+            return replace(self.data, gold_sha256=self.gold_sha256)
+        return self.data
+
+    @property
+    def model_ids(self) -> dict[str, str]:
+        """The models' ids by role, as far as they are recorded."""
+        ids: dict[str, str] = {}
+        for role, model in self.models.items():
+            model_id = as_object(model).get("model")
+            if isinstance(model_id, str):
+                ids[role] = model_id
+        return ids
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFiles(_Part):
+    """Where a run's data are."""
+
+    spec: _NullablePath = Field(default="", description="a path")
+    path: _NullablePath = Field(default="", description="a path")
+    gold: _NullablePath = Field(default="", description="a path")
+    corpus: _NullablePath = Field(default="", description="a path")
+    """The documents that were searched."""
+    fields: Annotated[Mapping[str, str], _Nullable] = Field(default={}, description="an object of names")
+    notes: Annotated[tuple[str, ...], _Nullable] = Field(default=(), description="a list of texts")
+    skip_bad_gold: _Truth = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools(_Part):
+    """The search engine, the page reader and the recorded runs of a search."""
+
+    search: _NullableName = Field(default="", description="a name of one line")
+    visit: _NullableName = Field(default="", description="a name of one line")
+    replay: Annotated[tuple[_Path, ...], _Nullable] = Field(default=(), description="a list of paths")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenTexts(_Part):
+    """The file or run that questions or rewritten queries were taken from."""
+
+    source: _AnyText = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session(_Part):
+    """One execution of the command; `end` is "" while it runs, or after it was killed."""
+
+    start: _AnyText = ""
+    end: _AnyText = ""
+    stopped: _AnyText = ""
+    """Why it ended before its work was done."""
+    wall_s: Annotated[float, BeforeValidator(lambda value: as_float(value) or 0.0)] = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest(_Part):
+    """What `run.json` says; all defaults where there is none."""
+
+    directory: Annotated[Path, SkipValidation] = Path()
+    raw: Annotated[Mapping[str, Any], SkipValidation] = Field(default={}, repr=False)
+    """The JSON object, to be shown or written again; empty where there is no manifest that can be read."""
+    identity: Identity = Field(default=Identity(), description="an object")
+    data: DataFiles = Field(default=DataFiles(), description="an object")
+    tools: Tools = Field(default=Tools(), description="an object")
+    players: Mapping[str, _Name | None] = Field(default={}, description="an object of names")
+    """Names of models by role: clarifier, support, agent, judge NAME."""
+    further_judges: Mapping[str, Mapping[str, Any]] = Field(
+        default={}, description="an object of judges by name"
+    )
+    """What determines each further judge's verdicts."""
+    prices: Mapping[str, Mapping[str, _Price | None]] = Field(
+        default={}, description="an object of prices by model"
+    )
+    """Dollars per million tokens, by model and kind; None if unknown."""
+    forecast: Mapping[str, _Amount | None] | None = Field(default=None, description="an object of numbers")
+    systems: tuple[_Name, ...] = Field(default=(), description="a list of names")
+    """Of the folder above several judged files: their names, in order."""
+    journal: _NullablePath = Field(default="", description="a path")
+    """The journal that several directories share; "" for the run's own."""
+    n_expected: _Count = Field(default=0, description="a number of instances")
+    n_answers: Annotated[int | None, BeforeValidator(_whole_number)] = None
+    """The number of candidates, where these are fewer than the instances of their gold."""
+    sessions: Annotated[tuple[Session, ...], BeforeValidator(_well_formed_sessions)] = ()
+    given: Annotated[GivenTexts, BeforeValidator(as_object)] = GivenTexts()
+    version: _AnyText = ""
+    """The version of this package that wrote it."""
+    recorded_command: _AnyText = Field(default="", alias="command")
+    """As it is recorded: use `command` to show it."""
+    embedded: _Truth = False
+    """Whether the embedded model played."""
+    demo: _Truth = False
+    """Whether the scripts of `cts demo` played."""
+    fixed_temperature: Any = None
+    """The temperature of fixed roles whose model's entry has none; None in runs of versions up to 0.11."""
+
+    @property
+    def raw_identity(self) -> Mapping[str, Any]:
+        """The identity as JSON, to be compared or shown."""
+        return as_object(self.raw.get("identity"))
+
+    @property
+    def has_identity(self) -> bool:
+        return "identity" in self.raw
+
+    @property
+    def raw_sessions(self) -> Sequence[Any]:
+        """The sessions as JSON, malformed ones included, to be written again with one more."""
+        sessions: Sequence[Any] = self.raw.get("sessions", [])
+        return sessions
+
+    @property
+    def system(self) -> str:
+        """The system's name; that of the directory if none is recorded."""
+        return self.identity.system or self.directory.name
+
+    @property
+    def k(self) -> int | None:
+        """The budget of questions; of judged candidates the one in their name. None if unknown."""
+        if self.kind == "judged":
+            return named_system(self.system)[1] or None
+        return self.identity.k
+
+    @property
+    def judge(self) -> str:
+        """The scoring judge; "" for a run without judging."""
+        return next(iter(self.identity.judges), "")
+
+    @property
+    def agent(self) -> str:
+        """The model that searches; "" without a search."""
+        return self.players.get("agent") or ""
+
+    @property
+    def is_gold_build(self) -> bool:
+        """Whether `cts gold` made this directory."""
+        return self.identity.system == GOLDBUILD
+
+    @property
+    def is_conversation(self) -> bool:
+        """Whether `cts converse` made this run."""
+        return self.identity.task == TALK
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether these are judged candidates. Their field may be null, as may any other."""
+        return "candidates" in self.raw_identity
+
+    @property
+    def is_of_several_systems(self) -> bool:
+        """Whether this is the folder that `cts judge` writes above several candidates' runs."""
+        return isinstance(self.raw.get("systems"), list)
+
+    @property
+    def searches(self) -> bool:
+        """False for conversations, and for a run that stops before the search (`--stop-after`)."""
+        return not (self.is_conversation or self.identity.stop_after)
+
+    @property
+    def kind(self) -> RunKind:
+        """What kind of run it is; results without a manifest are those of judged candidates."""
+        if self.is_judged or not self.raw:
+            return "judged"
+        if self.is_conversation:
+            return "talk"
+        return "run"
+
+    @property
+    def caveat(self) -> Caveat:
+        """Why the run's scores say nothing about a model; "" if they do."""
+        if self.demo:
+            return MADE_UP
+        if self.embedded:
+            return SMOKE_TEST
+        return ""
+
+    @property
+    def n_absent(self) -> int:
+        """Instances of the gold that judged candidates have no answer for: nothing is missing for them."""
+        if self.n_answers is None:
+            return 0
+        return max(0, self.n_expected - self.n_answers)
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds that all sessions took, as far as they are recorded."""
+        return sum(session.wall_s for session in self.sessions)
+
+    @property
+    def started(self) -> str:
+        """When the first session began; "" if unknown."""
+        if not self.sessions:
+            return ""
+        return self.sessions[0].start
+
+    @property
+    def last_session(self) -> Session:
+        if not self.sessions:
+            return Session()
+        return self.sessions[-1]
+
+    @property
+    def command(self) -> str:
+        """The command, quoted so that a shell takes it for one command of `cts`; "" for anything else.
+
+        The manifest may come from anywhere, and the command is shown to be copied into a shell.
+        """
+        return shell_command(self.recorded_command)
+
+    @property
+    def data_files(self) -> list[str]:
+        """Paths of gold and queries: the gold that is recorded or that `cts judge` was given, then the queries."""
+        paths = [self.data.gold, *_gold_options(self.recorded_command), self.data.path]
+        return list(dict.fromkeys(path for path in paths if path))
+
+    @property
+    def gold_digest(self) -> str:
+        """The sha256 of the file that holds the nuggets; "" if unknown.
+
+        A dataset whose queries carry their nuggets has no gold file of its own.
+        """
+        return self.gold_sha256 or self.identity.data.sha256
+
+    @property
+    def gold_sha256(self) -> str:
+        """The sha256 of the gold's own file; "" without one."""
+        return self.identity.data.gold_sha256 or self.identity.gold_sha256
+
+
+def shell_command(recorded: str) -> str:
+    """A recorded command as text for a shell; "" for anything but one command of `cts`."""
+    if len(recorded) > MAX_COMMAND or not is_one_line(recorded):
+        return ""
     try:
-        fcntl.flock(fd, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        words = shlex.split(recorded)
+    except ValueError:
+        return ""
+    if words[:1] != ["cts"]:
+        return ""
+    return shlex.join(words)
 
 
-def read_manifest(directory: Path) -> dict[str, Any] | None:
-    """The manifest, or None where the directory has no run yet. Raises InputError."""
-    path = directory / "run.json"
+def _gold_options(command: str) -> Iterator[str]:
+    """The files that the options --gold and --gold_a of a command name."""
+    try:
+        words = shlex.split(command[:MAX_COMMAND])
+    except ValueError:
+        return
+    for place, word in enumerate(words):
+        if word in ("--gold", "--gold_a"):
+            yield from words[place + 1 : place + 2]
+        elif word.startswith(("--gold=", "--gold_a=")):
+            yield word.partition("=")[2]
+
+
+def name_of_data(manifests: Iterable[Manifest]) -> str:
+    """The name of the data that runs have in common: the first that is recorded, "" if none is."""
+    for manifest in manifests:
+        if manifest.identity.data.name:
+            return manifest.identity.data.name
+    return ""
+
+
+def named_system(name: str) -> tuple[str, int]:
+    """Split the name of a file of answers into system and budget: ("ebk1", 1) for the release's ebk1__cand_hard518.
+
+    The budget is 0 if the name does not end in k and a digit, behind which prompts may be named (gpt-k3@short).
+    """
+    system = name.split("__cand")[0] or name
+    budget = re.search(r"k([1-9])(?:@[\w-]+)?$", system)
+    return system, int(budget[1]) if budget else 0
+
+
+# --- Reading
+
+_READER: Final = TypeAdapter(Manifest)
+
+
+def read_manifest(directory: Path) -> Manifest | None:
+    """The manifest, or None where the directory has no run yet.
+
+    Raises InputError, which names a field of another form, such as `identity.k`.
+    """
+    path = directory / MANIFEST
     try:
         content = read_file(path, MAX_MANIFEST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
@@ -111,170 +487,46 @@ def read_manifest(directory: Path) -> dict[str, Any] | None:
             raise InputError(path, "not a manifest (no regular file); move it aside") from None
         raise
     try:
-        manifest = foreign_json.loads(content)
+        raw = foreign_json.loads(content)
     except ValueError as error:
         raise InputError(path, f"not a manifest ({error}){_DAMAGED}") from None
-    if not isinstance(manifest, dict):
+    if not isinstance(raw, dict):
         raise InputError(path, f"not a manifest (no JSON object){_DAMAGED}")
-    check_manifest(path, manifest)
-    return manifest
-
-
-def json_bytes(value: Any, option: int = 0) -> bytes:
-    """JSON by orjson; "?" for what UTF-8 cannot encode, which file names may contain."""
     try:
-        return orjson.dumps(value, option=option)
-    except TypeError:
-        held = json.dumps(value, ensure_ascii=False).encode(errors="replace")
-        return orjson.dumps(orjson.loads(held), option=option)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write a small JSON file atomically: a reader, or a crash, sees the old content or the new."""
-    replace_file(path, json_bytes(value, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-
-
-def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str = "--name") -> None:
-    """Raise UsageError if a run was created with another identity, naming the differences.
-
-    `place` is the option that chooses another directory. If another version created the run, the message names it:
-    its prompts may be what differs.
-    """
-    manifest = read_manifest(directory)
-    if manifest is None:
-        return
-    changed = list(differences(manifest.get("identity", {}), identity))
-    if not changed:
-        return
-    begun_by = manifest.get("version")
-    resume = "repeat the original options to resume"
-    if isinstance(begun_by, str) and begun_by != __version__ and VERSION.fullmatch(begun_by):
-        resume += f"; if those are the same, finish it with the version that began it: cts-async=={begun_by}"
-    raise UsageError(
-        f"{directory} was created with different settings: {'; '.join(changed)}. "
-        f"Use {place} to start a new run, or {resume}"
-    )
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    """The fields that differ: plain ones first, since nested ones mostly follow from them, and few of these."""
-    pairs = {name: (before.get(name), now.get(name)) for name in sorted({*before, *now})}
-    for name in sorted(pairs, key=lambda name: any(isinstance(value, Mapping) for value in pairs[name])):
-        found = list(_differences(*pairs[name], name))
-        yield from found[:FEW]
-        if len(found) > FEW:
-            yield f"{len(found) - FEW} more of {name}"
-
-
-def _differences(before: Any, now: Any, path: str) -> Iterator[str]:
-    if isinstance(before, Mapping) and isinstance(now, Mapping):
-        for key in sorted({*before, *now}):
-            yield from _differences(before.get(key), now.get(key), f"{path}.{key}")
-    elif before != now:
-        yield f"{path} was {_short(before)}, now {_short(now)}"
-
-
-def _short(value: Any) -> str:
-    text = orjson.dumps(value).decode()
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-# --- The form of a manifest
-#
-# A run directory can come from anybody, so every field that some reader relies on has its type here, once. A field that
-# is not named is passed through as it is: nobody reads it, or its reader checks it.
-
-MAX_NAME: Final = 1_000
-"""Characters of a name. A model's id or a file's path has a hundred; names are joined into messages and tables."""
-
-
-def _name(text: str) -> str:
-    if not is_one_line(text):
-        raise ValueError("more than one line")
-    return text
-
-
-_Count = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
-_Name = Annotated[str, Field(max_length=MAX_NAME), AfterValidator(_name)]
-_Path = Annotated[str, Field(max_length=4 * MAX_NAME)]
-_Price = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
-_Amount = Annotated[float, Field(strict=True, allow_inf_nan=False)]
-
-
-class _DataIdentity(BaseModel):
-    """What determines a run's instances."""
-
-    name: _Name | None = Field(default=None, description="a name of one line")
-    sha256: _Name | None = Field(default=None, description="a digest")
-    gold_sha256: _Name | None = Field(default=None, description="a digest")
-
-
-class _Identity(BaseModel):
-    """The fields of a run's identity that readers rely on; each may be absent, and some may be null."""
-
-    data: _DataIdentity | None = Field(default=None, description="an object")
-    system: _Name | None = Field(default=None, description="a name of one line")
-    task: _Name | None = Field(default=None, description="a name of one line")
-    scheme: _Name = Field(default="", description="a name of one line")
-    mode: _Name = Field(default="", description="a name of one line")
-    stop_after: _Name | None = Field(default=None, description="the name of a stage")
-    candidates: _Path | None = Field(default=None, description="a path")
-    current_date: _Name | None = Field(default=None, description="a date")
-    gold_sha256: _Name | None = Field(default=None, description="a digest")
-    k: _Count | None = Field(default=None, description="a number of questions")
-    judges: list[_Name] | None = Field(default=None, description="a list of names")
-    models: dict[str, Any] = Field(default={}, description="an object of models by role")
-    prompts: dict[str, str] = Field(default={}, description="an object of digests by name")
-    agent: dict[str, Any] | None = Field(default=None, description="an object")
-
-
-class _Data(BaseModel):
-    """Where a run's data are."""
-
-    spec: _Path | None = Field(default=None, description="a path")
-    path: _Path | None = Field(default=None, description="a path")
-    gold: _Path | None = Field(default=None, description="a path")
-    corpus: _Path | None = Field(default=None, description="a path")
-    fields: dict[str, str] | None = Field(default=None, description="an object of names")
-    notes: list[str] | None = Field(default=None, description="a list of texts")
-
-
-class _Tools(BaseModel):
-    """The search engine, the page reader and the recorded runs of a search."""
-
-    search: _Name | None = Field(default=None, description="a name of one line")
-    visit: _Name | None = Field(default=None, description="a name of one line")
-    replay: list[_Path] | None = Field(default=None, description="a list of paths")
-
-
-class _Manifest(BaseModel):
-    """The fields of a manifest that readers rely on; each may be absent."""
-
-    identity: _Identity = Field(default=_Identity(), description="an object")
-    data: _Data = Field(default=_Data(), description="an object")
-    tools: _Tools = Field(default=_Tools(), description="an object")
-    players: dict[str, _Name | None] = Field(default={}, description="an object of names")
-    further_judges: dict[str, dict[str, Any]] = Field(default={}, description="an object of judges by name")
-    prices: dict[str, dict[str, _Price | None]] = Field(
-        default={}, description="an object of prices by model"
-    )
-    forecast: dict[str, _Amount | None] | None = Field(default=None, description="an object of numbers")
-    systems: list[_Name] = Field(default=[], description="a list of names")
-    journal: _Path | None = Field(default=None, description="a path")
-    n_expected: _Count = Field(default=0, description="a number of instances")
-
-
-def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    """Check the form of the fields that readers rely on, since a manifest may have been edited.
-
-    Raises InputError naming the field, such as `identity.k`.
-    """
-    try:
-        _Manifest.model_validate(manifest)
+        return _READER.validate_python({**raw, "raw": raw, "directory": directory})
     except ValidationError as error:
         name, description = _field_at(error.errors(include_input=False)[0]["loc"])
         raise InputError(path, f"has to be {description}", field=name) from None
 
+
+def require_manifest(directory: Path) -> Manifest:
+    """The manifest of a run. Raises InputError, also where the directory has none."""
+    manifest = read_manifest(directory)
+    if manifest is None:
+        raise InputError(directory, f"not a run directory: {MANIFEST} not found")
+    return manifest
+
+
+def manifest_or_empty(directory: Path) -> Manifest:
+    """The manifest; one without fields where the directory has no run yet. Raises InputError as `read_manifest`."""
+    return read_manifest(directory) or Manifest(directory=directory)
+
+
+def manifest_of(directory: Path) -> Manifest:
+    """A directory's manifest; one without fields if it is missing or damaged."""
+    if directory.is_dir():
+        with suppress(InputError):
+            return manifest_or_empty(directory)
+    return Manifest(directory=directory)
+
+
+def tolerant_manifest(raw: Mapping[str, Any], directory: Path) -> Manifest:
+    """A manifest of which every field of another form counts as absent."""
+    fields = {**raw, "raw": raw, "directory": directory}
+    return _READER.validate_python(fields, context=_TOLERANT)
+
+
+# --- Which field is at fault
 
 _ENTRIES: Final = {"players": f"a name of one line, at most {MAX_NAME:,} characters"}
 """What an entry of an object has to be, for the objects whose entries are named in messages."""
@@ -284,44 +536,19 @@ _ENTRY_CHARS: Final = 60
 
 def _field_at(places: tuple[int | str, ...]) -> tuple[str, str]:
     """The dotted name of the field in which a mistake is, as far as it is described, and what it has to be."""
-    model: Any = _Manifest
+    part: Any = Manifest
     names: list[str] = []
     description = ""
     for place in map(str, places):
-        if place not in getattr(model, "model_fields", {}):
+        field = getattr(part, "__pydantic_fields__", {}).get(place)
+        if field is None:
             break
-        field = model.model_fields[place]
         names.append(place)
         description = field.description
-        # Of a model that may be null, the model.
-        kinds = [field.annotation, *get_args(field.annotation)]
-        model = next((kind for kind in kinds if hasattr(kind, "model_fields")), None)
+        part = field.annotation
     name = ".".join(names)
     if len(places) == len(names) or name not in _ENTRIES:
         return name, description
     entry = str(places[len(names)])[:_ENTRY_CHARS]
     entry = "".join(char if char.isprintable() else "?" for char in entry)
     return f"{name}.{entry}", _ENTRIES[name]
-
-
-def sessions_of(manifest: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The well-formed ones of the manifest's sessions: a run can be read without them."""
-    noted = manifest.get("sessions")
-    if not isinstance(noted, list):
-        return []
-    return [
-        one for one in noted if isinstance(one, dict) and type(one.get("wall_s")) in (int, float, type(None))
-    ]
-
-
-def command_of(manifest: Mapping[str, Any]) -> str:
-    """The manifest's command, quoted so that a shell takes it for one command of `cts`; "" for anything else.
-
-    The manifest may come from anywhere, and the command is shown to be copied into a shell.
-    """
-    command = manifest.get("command")
-    try:
-        words = shlex.split(command) if isinstance(command, str) and is_one_line(command) else []
-    except ValueError:
-        return ""
-    return shlex.join(words) if words[:1] == ["cts"] else ""

@@ -4,38 +4,20 @@ from __future__ import annotations
 
 import math
 import os
-import shlex
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from cts_async.errors import InputError
-from cts_async.records import caveat_of
-from cts_async.runs.files import (
-    GOLDBUILD,
-    JUDGMENTS,
-    MANIFEST,
-    N_ANSWERS,
-    PER_ITEM,
-    RESULTS,
-    STEPS,
-    SUMMARY,
-    TALK,
-)
-from cts_async.runs.finished import named_system
+from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.runs.index import (
     NO_FILE,
-    JournalIndex,
-    ResultLines,
-    ResultsIndex,
-    SpendingIndex,
     Tail,
     display_name,
-    instance_name,
     is_serializable,
     line_at,
     opened,
@@ -43,16 +25,21 @@ from cts_async.runs.index import (
     record_in,
     stat_of,
 )
-from cts_async.runs.results import about_same, judged_fingerprint, no_fingerprint
-from cts_async.runs.untrusted import as_count, as_float, as_list, as_object, as_text, as_texts
+from cts_async.runs.journal import JournalIndex, SpendingIndex
+from cts_async.runs.manifest import Manifest, tolerant_manifest
+from cts_async.runs.results import (
+    ResultLines,
+    ResultsIndex,
+    about_same,
+    instance_name,
+    judged_fingerprint,
+    no_fingerprint,
+)
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
-RunKind = Literal["run", "talk", "judged"]
-"""A run of the benchmark; conversations without an agent (`cts converse`); judged candidate answers."""
 
 MAX_DEPTH: Final = 4
 MAX_FOLDERS: Final = 20_000
@@ -60,8 +47,6 @@ MAX_FOLDERS: Final = 20_000
 _RUN_FILES: Final = (MANIFEST, RESULTS, PER_ITEM)
 _INNER_FOLDERS: Final = (JUDGMENTS, "prompts")
 """Folders inside a run that hold no runs."""
-MAX_COMMAND: Final = 1 << 16
-"""Characters of a command that are parsed; shlex takes a second per million."""
 MAX_JUDGES: Final = 32
 UNNAMED: Final = "unnamed"
 
@@ -81,35 +66,40 @@ def find_places(root: Path, parts: Sequence[Path] = ()) -> tuple[list[Place], bo
 
     Links are not followed. Of `parts`, folders within `root`, only these are searched.
     """
-    found: set[Place] = set()
-    waiting, n_seen = [(part, 0) for part in parts or (root,)], 0
-    while waiting and n_seen < MAX_FOLDERS:
+    places: set[Place] = set()
+    waiting = [(part, 0) for part in parts or (root,)]
+    n_searched = 0
+    while waiting and n_searched < MAX_FOLDERS:
         directory, depth = waiting.pop()
-        n_seen += 1
+        n_searched += 1
         if any(stat_of(directory / name) != NO_FILE for name in _RUN_FILES):
             names = directory.relative_to(root).parts or (directory.name,)
-            found.add(Place(display_name("/".join(names)), directory))
+            places.add(Place(display_name("/".join(names)), directory))
         if depth < MAX_DEPTH:
-            waiting += [(inner, depth + 1) for inner in _folders(directory)]
-    return sorted(found), not waiting
+            waiting += [(folder, depth + 1) for folder in _folders(directory)]
+    return sorted(places), not waiting
 
 
-def _folders(directory: Path) -> Iterator[Path]:
+def _folders(directory: Path) -> list[Path]:
+    """The folders in a directory that may have runs, the last by name first: they are taken from the end of a list."""
+    names: list[str] = []
     try:
         with os.scandir(directory) as entries:
-            names = sorted(
-                (entry.name for entry in entries if entry.is_dir(follow_symlinks=False)), reverse=True
-            )
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False) and not entry.name.startswith("."):
+                    names.append(entry.name)
     except OSError:
-        return
-    yield from (directory / name for name in names if name not in _INNER_FOLDERS and not name.startswith("."))
+        return []
+    return [directory / name for name in sorted(names, reverse=True) if name not in _INNER_FOLDERS]
 
 
 def judgment_files(directory: Path) -> list[Path]:
     """The files of a run's further judges, by name; none behind a link."""
     folder = directory / JUDGMENTS
+    if folder.is_symlink():
+        return []
     try:
-        return [] if folder.is_symlink() else sorted(folder.glob("*.jsonl"))
+        return sorted(folder.glob("*.jsonl"))
     except OSError:  # the folder is being removed
         return []
 
@@ -117,86 +107,23 @@ def judgment_files(directory: Path) -> list[Path]:
 # --- The manifest
 
 
-class Metadata:
-    """A run's manifest in plain values. It is a file of unknown origin: fields of another type count as missing."""
+def viewed_manifest(directory: Path) -> Manifest | None:
+    """The manifest of a run, read tolerantly; one without fields where there is none.
 
-    def __init__(self, manifest: Mapping[str, Any], directory: Path) -> None:
-        identity = as_object(manifest.get("identity"))
-        data, judges = as_object(identity.get("data")), as_texts(identity.get("judges"))
-        sessions = [one for one in as_list(manifest.get("sessions")) if isinstance(one, dict)]
-        fields = as_object(as_object(manifest.get("data")).get("fields"))
-        candidates, k = "candidates" in identity or not manifest, identity.get("k")
-        self.manifest = manifest
-        self.kind: RunKind = "judged" if candidates else "talk" if identity.get("task") == TALK else "run"
-        self.system = as_text(identity.get("system")) or directory.name
-        self.data = as_text(data.get("name")) or ""
-        self.data_sha256 = as_text(data.get("sha256")) or ""
-        self.gold_sha256 = as_text(data.get("gold_sha256")) or as_text(identity.get("gold_sha256")) or ""
-        self.gold_digest = self.gold_sha256 or self.data_sha256
-        """The sha256 of the file that holds the nuggets; "" if unknown."""
-        self.k = (named_system(self.system)[1] or None) if candidates else None if k is None else as_count(k)
-        self.scheme = None if candidates else as_text(identity.get("scheme"))
-        self.mode = None if candidates else as_text(identity.get("mode"))
-        self.agent = as_text(as_object(manifest.get("players")).get("agent")) or ""
-        self.judge = judges[0] if judges else None
-        """The scoring judge."""
-        self.shared_journal = manifest.get("journal") == f"../{STEPS}"
-        """Its steps stand in the folder above, together with those of other systems."""
-        self.caveat = caveat_of(manifest)
-        self.n_expected = as_count(manifest.get("n_expected"))
-        n_answers = as_count(manifest.get(N_ANSWERS))
-        self.n_absent = max(0, self.n_expected - n_answers) if N_ANSWERS in manifest else 0
-        """Instances of the gold that judged candidates have no answer for: nothing is missing for them."""
-        self.started = as_text(sessions[0].get("start")) if sessions else None
-        self.ended = as_text(sessions[-1].get("end")) if sessions else None
-        seconds = [as_float(session.get("wall_s")) or 0.0 for session in sessions]
-        self.wall_s = sum(seconds) if sessions else None
-        self.data_files = _data_files(manifest)
-        """Paths of gold and queries named by the manifest, the more likely ones for gold first."""
-        self.corpus_file = as_text(as_object(manifest.get("data")).get("corpus")) or ""
-        """The path of the documents that were searched; "" for none."""
-        self.corpus_sha256 = as_text(identity.get("corpus_sha256")) or ""
-        prices = as_object(manifest.get("prices")).items()
-        self.prices = {
-            model: {kind: as_float(price) for kind, price in as_object(of).items()} for model, of in prices
-        }
-        """Dollars per million tokens, by model and kind; None if unknown."""
-        self.fields = {name: to for name, to in fields.items() if isinstance(to, str)}
-
-    def journal_name(self, id: str) -> str:
-        """The name of an instance in the journal."""
-        return f"{self.system}/{id}" if self.shared_journal else id
-
-
-def read_metadata(directory: Path) -> Metadata | None:
-    """None for a build of gold, and for the folder that `cts judge` writes above several candidates' runs.
-
+    None for a build of gold, and for the folder that `cts judge` writes above several candidates' runs.
     Raises ValueError if `run.json` is not a manifest.
     """
-    manifest = read_object(directory / MANIFEST)
-    if manifest is not None and not is_serializable(manifest):
+    raw = read_object(directory / MANIFEST)
+    if raw is None:
+        return Manifest(directory=directory)
+    if not is_serializable(raw):
         raise ValueError("it is nested too deeply")
-    if manifest is not None and "identity" not in manifest:
+    manifest = tolerant_manifest(raw, directory)
+    if not manifest.has_identity:
         raise ValueError("the field identity is missing")
-    manifest = manifest or {}
-    built = as_object(manifest.get("identity")).get("system") == GOLDBUILD
-    return None if built or isinstance(manifest.get("systems"), list) else Metadata(manifest, directory)
-
-
-def _data_files(manifest: Mapping[str, Any]) -> list[str]:
-    """The gold named by the manifest or by its `cts judge` command, then the queries."""
-    data, command = as_object(manifest.get("data")), as_text(manifest.get("command")) or ""
-    named = [as_text(data.get("gold")), *_gold_options(command), as_text(data.get("path"))]
-    return list(dict.fromkeys(name for name in named if name))
-
-
-def _gold_options(command: str) -> list[str]:
-    try:
-        words = shlex.split(command[:MAX_COMMAND])
-    except ValueError:
-        return []
-    found = [after for word, after in pairwise(words) if word in ("--gold", "--gold_a")]
-    return found + [word.partition("=")[2] for word in words if word.startswith(("--gold=", "--gold_a="))]
+    if manifest.is_gold_build or manifest.is_of_several_systems:
+        return None
+    return manifest
 
 
 # --- The files
@@ -205,17 +132,24 @@ def _gold_options(command: str) -> list[str]:
 class OpenRun:
     """The indexes of one run. Any thread may call `advance`; readers see what is indexed so far."""
 
-    def __init__(self, place: Place, metadata: Metadata, journal: Path | None) -> None:
-        self.place, self.metadata = place, metadata
+    def __init__(self, place: Place, manifest: Manifest, journal: Path | None) -> None:
+        self.place = place
+        self.manifest = manifest
         directory = place.path
         # The answers of judged candidates may change under their ids.
-        candidates = metadata.kind == "judged" or stat_of(directory / PER_ITEM) != NO_FILE
+        candidates = manifest.kind == "judged" or stat_of(directory / PER_ITEM) != NO_FILE
         judged = candidates and stat_of(directory / RESULTS) == NO_FILE
-        self._mark = judged_fingerprint if judged else no_fingerprint
-        self.results = ResultsIndex(directory / (PER_ITEM if judged else RESULTS), self._mark)
+        self._mark = no_fingerprint
+        path = directory / RESULTS
+        if judged:
+            self._mark = judged_fingerprint
+            path = directory / PER_ITEM
+        self.results = ResultsIndex(path, self._mark)
         self.judgments: dict[str, ResultsIndex] = {}
         """Further judges' files by stem."""
-        self.journal = None if journal is None else JournalIndex(journal)
+        self.journal: JournalIndex | None = None
+        if journal is not None:
+            self.journal = JournalIndex(journal)
         self.spending: SpendingIndex | None = None
         """What each instance took, once `index_spending` was called."""
         self.viewed = False
@@ -232,8 +166,13 @@ class OpenRun:
     def index_spending(self) -> None:
         """From now on index what each instance took, too; nothing without a journal."""
         if self.spending is None and self.journal is not None:
-            prefix = self.metadata.journal_name("")
-            self.spending = SpendingIndex(self.journal.path, prefix, self.metadata.prices)
+            self.spending = SpendingIndex(self.journal.path, self.journal_name(""), self.manifest.prices)
+
+    def journal_name(self, id: str) -> str:
+        """The name of an instance in the journal, which may have the steps of other systems, too."""
+        if shares_journal(self.manifest):
+            return f"{self.manifest.system}/{id}"
+        return id
 
     def advance(self, max_s: float = threading.TIMEOUT_MAX) -> bool:
         """Index results, judgments, then the journal, for about `max_s` seconds; whether there is more to do."""
@@ -242,11 +181,13 @@ class OpenRun:
             return True
         try:
             self._find_judgments()
-            todo: list[Callable[[], bool]] = [self.results.advance]
-            todo += [index.advance for index in self.judgments.values()]
-            todo += [self.spending.advance] if self.spending else []
-            todo += [self.journal.advance] if self.viewed and self.journal else []
-            for advance in todo:
+            steps: list[Callable[[], bool]] = [self.results.advance]
+            steps += [index.advance for index in self.judgments.values()]
+            if self.spending is not None:
+                steps.append(self.spending.advance)
+            if self.viewed and self.journal is not None:
+                steps.append(self.journal.advance)
+            for advance in steps:
                 while advance():
                     if time.monotonic() >= until:
                         return True
@@ -260,15 +201,20 @@ class OpenRun:
             summary = read_object(self.place.path / SUMMARY)
         except ValueError:
             return None
-        return summary if is_serializable(summary) else None
+        if not is_serializable(summary):
+            return None
+        return summary
 
     @property
     def ready(self) -> float:
         """Share of results and judgments that is indexed, 0 to 1."""
         tails = self._tails()
-        total = sum(tail.size for tail in tails)
         behind = sum(tail.behind for tail in tails)
-        return 1.0 if behind <= 0 else max(0.0, min(math.nextafter(1.0, 0.0), 1 - behind / max(1, total)))
+        if behind <= 0:
+            return 1.0
+        share = 1 - behind / max(1, sum(tail.size for tail in tails))
+        # Below 1, however little is left of a large file: 1 means that nothing is.
+        return max(0.0, min(math.nextafter(1.0, 0.0), share))
 
     @property
     def journal_ready(self) -> bool:
@@ -289,14 +235,17 @@ class OpenRun:
 
     def judges(self) -> dict[str, ResultsIndex]:
         """The index of each judge's verdicts, the scoring judge's first."""
-        own = self.results.judge or self.metadata.judge
-        lines = self.results.lines()
-        found = {}
-        if own or (len(lines) and (lines.scores == lines.scores).any()):
-            found[own or UNNAMED] = self.results
+        import numpy as np
+
+        scoring = self.results.judge or self.manifest.judge
+        if not scoring and not np.isnan(self.results.lines().scores).all():
+            scoring = UNNAMED
+        judges: dict[str, ResultsIndex] = {}
+        if scoring:
+            judges[scoring] = self.results
         for stem, index in self.judgments.items():
-            found.setdefault(index.judge or display_name(stem), index)
-        return found
+            judges.setdefault(index.judge or display_name(stem), index)
+        return judges
 
     def scores(self, index: ResultsIndex, lines: ResultLines) -> Array:
         """A judge's score for each row of the results, NaN if there is none; shape (lines,)."""
@@ -305,14 +254,24 @@ class OpenRun:
         if index is self.results:
             return lines.scores
         judged, rows = self._judged_rows(index, lines)
-        return (
-            np.where(rows >= 0, judged.scores[rows], np.nan) if len(judged) else np.full(len(lines), np.nan)
-        )
+        if not len(judged):
+            return np.full(len(lines), np.nan)
+        return np.where(rows >= 0, judged.scores[rows], np.nan)
+
+    def contradictions(self) -> list[str]:
+        """A sentence on each file with stored scores that contradict their labels, as far as it is indexed."""
+        sentences: list[str] = []
+        for index in (self.results, *self.judgments.values()):
+            name = display_name(str(index.path.relative_to(self.place.path)))
+            sentences.append(index.contradictions(name, partial(self.line, index)))
+        return [sentence for sentence in sentences if sentence]
 
     def first(self) -> dict[str, Any] | None:
         """The first results line that counts."""
         lines = self.results.lines()
-        return self.line(self.results, int(lines.offsets[0])) if len(lines) else None
+        if not len(lines):
+            return None
+        return self.line(self.results, int(lines.offsets[0]))
 
     def verdict(self, index: ResultsIndex, lines: ResultLines, row: int) -> dict[str, Any] | None:
         """A judge's line on the answer in a row of the results."""
@@ -330,8 +289,13 @@ class OpenRun:
     def find(self, lines: ResultLines, id: str) -> tuple[int, dict[str, Any]] | None:
         """The row of an instance and its line, or None."""
         row = lines.row(id)
-        line = None if row is None else self.line(self.results, int(lines.offsets[row]))
-        return (row, line) if row is not None and line is not None and instance_name(line) == id else None
+        if row is None:
+            return None
+        line = self.line(self.results, int(lines.offsets[row]))
+        # Rows are found by a hash of the id, which two ids may share.
+        if line is None or instance_name(line) != id:
+            return None
+        return row, line
 
     def _judged_rows(self, index: ResultsIndex, lines: ResultLines) -> tuple[ResultLines, Array]:
         """A judge's lines, and which of them is about each row's answer; -1 for none.
@@ -350,38 +314,45 @@ class OpenRun:
         return [index.tail for index in (self.results, *self.judgments.values())]
 
     def _find_judgments(self) -> None:
-        paths = judgment_files(self.place.path)[:MAX_JUDGES]
-        found = {path.stem: path for path in paths if stat_of(path) != NO_FILE}
-        if found.keys() != self.judgments.keys():
-            self.judgments = {
-                stem: self.judgments.get(stem) or ResultsIndex(path, self._mark)
-                for stem, path in found.items()
-            }
+        indexes: dict[str, ResultsIndex] = {}
+        for path in judgment_files(self.place.path)[:MAX_JUDGES]:
+            if stat_of(path) != NO_FILE:
+                indexes[path.stem] = self.judgments.get(path.stem) or ResultsIndex(path, self._mark)
+        # Replaced as a whole, and only if a file came or went: other threads iterate over it.
+        if indexes.keys() != self.judgments.keys():
+            self.judgments = indexes
 
 
 def whole_run(directory: Path, *, journal: bool) -> OpenRun | None:
-    """Open a run by itself and index all of its results, and its `journal` if wanted; None as in `read_metadata`.
+    """Open a run by itself and index all of its results, and its `journal` if wanted; None as in `viewed_manifest`.
 
     Raises InputError if `run.json` is not a manifest.
     """
     directory = directory.resolve()
     place = Place(directory.name, directory)
     try:
-        metadata = read_metadata(directory)
+        manifest = viewed_manifest(directory)
     except ValueError as error:
         raise InputError(directory / MANIFEST, f"not a manifest ({error})") from None
-    if metadata is None:
+    if manifest is None:
         return None
-    run = OpenRun(place, metadata, journal_of(place, metadata, directory.parent))
+    run = OpenRun(place, manifest, journal_of(place, manifest, directory.parent))
     run.viewed = journal
     run.advance()
     return run
 
 
-def journal_of(place: Place, metadata: Metadata, root: Path) -> Path | None:
+def journal_of(place: Place, manifest: Manifest, root: Path) -> Path | None:
     """The journal of a run: its own, or the one above that its manifest names, provided that lies in `root`."""
-    own = place.path / STEPS
-    if metadata.shared_journal and stat_of(own) == NO_FILE:
+    journal = place.path / STEPS
+    if shares_journal(manifest) and stat_of(journal) == NO_FILE:
         above = place.path.parent
-        return above / STEPS if above == root or root in above.parents else None
-    return own
+        if above != root and root not in above.parents:
+            return None
+        return above / STEPS
+    return journal
+
+
+def shares_journal(manifest: Manifest) -> bool:
+    """Whether its steps stand in the folder above, together with those of other systems."""
+    return manifest.journal == f"../{STEPS}"

@@ -18,7 +18,7 @@ from cts_async.errors import UnusableOutput
 from cts_async.llm.parsing import ShortPhrase
 from cts_async.records import JUDGING
 from cts_async.runs.files import RESULTS
-from cts_async.runs.manifest import command_of
+from cts_async.runs.manifest import Manifest
 from cts_async.runs.results import answered, failed, read_results
 
 _AFTER_ANSWERS: Final = ("rewrite", "reformulate", "search", "judge")
@@ -51,11 +51,11 @@ def lost_answers(line: Mapping[str, Any]) -> bool:
     return failed(line) and first_word in _AFTER_ANSWERS and not (line.get("questions") or line.get("turns"))
 
 
-def loss_notes(directory: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
+def loss_notes(manifest: Manifest) -> Iterator[str]:
     """Say which of a run's instances version 0.11 or before left out of scores and of tables; nothing for others."""
     without_labels: set[str] = set()
     without_answers: set[str] = set()
-    for line in read_results(directory / RESULTS):
+    for line in read_results(manifest.directory / RESULTS):
         # The last line of an id counts: a retried failure is none any more.
         without_labels.discard(line["id"])
         without_answers.discard(line["id"])
@@ -64,14 +64,13 @@ def loss_notes(directory: Path, manifest: Mapping[str, Any]) -> Iterator[str]:
         if lost_answers(line):
             without_answers.add(line["id"])
     if without_labels:
-        yield lost_judging_note(directory, sorted(without_labels), command_of(manifest))
-    identity = manifest.get("identity") or {}
+        yield lost_judging_note(manifest.directory, sorted(without_labels), manifest.command)
     # Questions that are only selected are never answered.
-    if without_answers and identity.get("k") and identity.get("mode") != "select":
+    if without_answers and manifest.identity.k and manifest.identity.mode != "select":
         yield (
-            f"{directory}: {len(without_answers)} instance(s) failed after their questions were asked and answered; "
-            "tables 4, 5, 7, 8 and 10 of version 0.11 or before left them out. cts diagnose counts them, from the "
-            "journal."
+            f"{manifest.directory}: {len(without_answers)} instance(s) failed after their questions were asked and "
+            "answered; tables 4, 5, 7, 8 and 10 of version 0.11 or before left them out. cts diagnose counts them, "
+            "from the journal."
         )
 
 

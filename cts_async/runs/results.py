@@ -11,18 +11,23 @@ differs from process to process; that two of a million ids share one happens onc
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
+
+from typing_extensions import TypeIs
 
 from cts_async.engine.journal import placed_records, record_at
 from cts_async.engine.step import step_key
 from cts_async.errors import InputError, StepError
 from cts_async.records import (
     COVERAGES,
+    UNKNOWN,
     ConversationTurn,
     Instance,
     Judgment,
@@ -32,7 +37,9 @@ from cts_async.records import (
     Trace,
     is_one_line,
 )
-from cts_async.scorer import restore_score_100
+from cts_async.runs.index import BLOCK, Columns, Index, id_hash, record_in
+from cts_async.runs.untrusted import as_count, as_object
+from cts_async.scorer import TOLERANCE, item_name, pairs_of, restore_score_100, usual_score
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,7 +58,7 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
     """
     instance, trace = outcome.instance, outcome.trace
     answers, query = [answer.text for answer in outcome.answers], outcome.rewritten_query
-    line = {
+    line: Line = {
         "id": instance.id,
         "system": system,
         "fused_query": instance.intent,
@@ -60,17 +67,21 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
         "questions": outcome.questions,
     }
     if trace is None:
-        made = {"answers": answers, "rewritten_query": query}
-        return {**line, **{name: value for name, value in made.items() if value}}
-    return {
-        **line,
-        "answers": answers,
-        "rewritten_query": query,
-        "answer": trace.answer,
-        "answer_from": trace.answer_from,
-        "search": search_json(trace),
-        **_scored(outcome),
-    }
+        if answers:
+            line["answers"] = answers
+        if query:
+            line["rewritten_query"] = query
+        if outcome.further:
+            line["further"] = outcome.further
+        return line
+    line["answers"] = answers
+    line["rewritten_query"] = query
+    line["answer"] = trace.answer
+    line["answer_from"] = trace.answer_from
+    line["search"] = search_json(trace)
+    if outcome.further:
+        line["further"] = outcome.further
+    return line | _scored(outcome)
 
 
 def _scored(outcome: Outcome) -> Line:
@@ -106,34 +117,47 @@ MAX_CAUSES = 20
 """Distinct tool failures that a line lists; the rest is summed up."""
 
 
+COUNTED_AS: Final = {"search": "searches", "visit": "visits"}
+"""The fields of a line for the tools that every search has; `others` has the rest by name."""
+
+
 def search_json(trace: Trace) -> Line:
-    """The counts of a search: model calls, searches, visits, failures."""
-    kinds = [turn.kind for turn in trace.turns]
-    made_up = kinds.count("made_up")
-    return {
-        "model_calls": trace.model_calls,
-        "searches": kinds.count("search"),
-        "visits": kinds.count("visit"),
-        "forced": trace.forced,
-        **({"made_up": made_up} if made_up else {}),
-        "tools": _tools(trace.tools),
-    }
+    """The counts of a search: model calls, calls of tools, failures."""
+    kinds = Counter(turn.kind for turn in trace.turns)
+    calls = {tool: kinds[tool] for tool in trace.tools.requests if tool not in COUNTED_AS}
+    line: Line = {"model_calls": trace.model_calls}
+    for tool, counted_as in COUNTED_AS.items():
+        line[counted_as] = kinds[tool]
+    if calls:
+        line["others"] = calls
+    line["forced"] = trace.forced
+    if kinds["made_up"]:
+        line["made_up"] = kinds["made_up"]
+    line["tools"] = _tools(trace.tools)
+    return line
 
 
 def _tools(use: ToolUse) -> Line:
-    """Queries and pages requested, the failed ones as rows {tool, host, reason, n}, and queries that found nothing."""
+    """Requests by tool, the failed ones as rows {tool, host, reason, n}, and queries that found nothing."""
     causes = Counter(
         (failure.tool, failure.host[:100], failure.reason[:60]) for failure in use.failures
     ).most_common()
-    failed = [
-        {"tool": tool, "host": host, "reason": reason, "n": n}
-        for (tool, host, reason), n in causes[:MAX_CAUSES]
-    ]
-    rest = Counter({"search": 0, "visit": 0})
+    failed: list[Line] = []
+    for (tool, host, reason), n in causes[:MAX_CAUSES]:
+        failed.append({"tool": tool, "host": host, "reason": reason, "n": n})
+    rest = Counter(dict.fromkeys(COUNTED_AS, 0))
     for (tool, _, _), n in causes[MAX_CAUSES:]:
         rest[tool] += n
-    failed += [{"tool": tool, "host": "", "reason": "other", "n": n} for tool, n in rest.items() if n]
-    line: Line = {"searches": use.searches, "visits": use.visits, "failed": failed, "lexical": use.lexical}
+    for tool, n in rest.items():
+        if n:
+            failed.append({"tool": tool, "host": "", "reason": "other", "n": n})
+    others = {tool: n for tool, n in use.requests.items() if tool not in COUNTED_AS}
+    line: Line = {}
+    for tool, counted_as in COUNTED_AS.items():
+        line[counted_as] = use.requests.get(tool, 0)
+    line |= {"failed": failed, "lexical": use.lexical}
+    if others:
+        line["others"] = others
     if use.empty:  # absent from lines of earlier versions, which did not count them
         line["empty"] = use.empty
     return line
@@ -252,7 +276,7 @@ def placed_results(path: Path, fields: Iterable[str]) -> Iterator[tuple[int, Lin
         yield offset, line
 
 
-def _is_number(value: Any) -> bool:
+def _is_number(value: object) -> TypeIs[float]:
     return type(value) in (int, float)
 
 
@@ -262,18 +286,19 @@ def _is_texts(value: Any) -> bool:
 
 def _is_judged(value: Any) -> bool:
     """Nuggets that a score can be computed from; ids are unique."""
-    return (
-        isinstance(value, list)
-        and all(
-            isinstance(one, dict)
-            and isinstance(one.get("id"), str)
-            and one.get("coverage") in COVERAGES
-            and _is_number(one.get("weight"))
-            and 0 < one["weight"] <= _LARGEST_WEIGHT
-            for one in value
-        )
-        and len({one["id"] for one in value}) == len(value)
-    )
+    if not isinstance(value, list):
+        return False
+    ids: set[str] = set()
+    for nugget in value:
+        if not isinstance(nugget, dict) or not isinstance(nugget.get("id"), str):
+            return False
+        weight = nugget.get("weight")
+        if not _is_number(weight) or not 0 < weight <= _LARGEST_WEIGHT:
+            return False
+        if nugget.get("coverage") not in COVERAGES:
+            return False
+        ids.add(nugget["id"])
+    return len(ids) == len(value)
 
 
 _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
@@ -289,11 +314,105 @@ _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
 }
 
 
+# --- Scores: always those of the labels, whatever is stored
+
+
+MOST_CONTRADICTIONS: Final = 3
+"""Contradictions of a file that a sentence names; it counts the others."""
+_OTHER_NUGGET_FIELDS: Final = ("per_nugget", "judgments", "results")
+"""Where files that other programs judged have their labels."""
+
+
+def score_of(line: Mapping[str, Any]) -> float | None:
+    """The score of a line: that of its labels and weights; the stored one where it has no labels that can be read.
+
+    None for a failure, and without either.
+    """
+    if failed(line):
+        return None
+    score = labelled_score(line)
+    if score is not None:
+        return score
+    stored = line.get("restore_score_100")
+    return float(stored) if _is_number(stored) else None
+
+
+def labelled_score(line: Mapping[str, Any]) -> float | None:
+    """`restore_score_100` of a line's labels and weights; None without labels, or with some that cannot be read."""
+    nuggets = line.get("nuggets")
+    if nuggets:
+        # Of a million lines nearly all have this form, and are scored without a look at each nugget.
+        score = usual_score(nuggets)
+        if score is not None:
+            return score
+    elif line.keys().isdisjoint(_OTHER_NUGGET_FIELDS):
+        return None
+    try:
+        return restore_score_100(pairs_of(line).values())
+    except ValueError:
+        return None
+
+
+def contradicts(line: Mapping[str, Any], score: float | None) -> bool:
+    """Whether the score that is stored in a line is not `score`, that of its labels."""
+    stored = line.get("restore_score_100")
+    if stored is None or score is None:
+        return False
+    return not _is_number(stored) or not abs(score - stored) <= TOLERANCE
+
+
+class Contradiction(NamedTuple):
+    """A line whose stored score is not the score of its labels."""
+
+    id: str
+    stored: Any
+    score: float
+
+
+def contradiction_note(file: object, n: int, first: Sequence[Contradiction]) -> str:
+    """Say how many scores of a file contradict their labels, and which: the first of `n`; "" for none."""
+    if not n:
+        return ""
+    described = [
+        f"{contradiction.id!r} says {_shown(contradiction.stored)}, its nuggets give {contradiction.score:.6g}"
+        for contradiction in first[:MOST_CONTRADICTIONS]
+    ]
+    if n > len(described):
+        described.append(f"and {n - len(described):,} more")
+    subject = "1 stored score contradicts its nuggets, and is"
+    if n > 1:
+        subject = f"{n:,} stored scores contradict their nuggets, and are"
+    return f"{file}: {subject} recomputed: {'; '.join(described)}."
+
+
+def _shown(stored: Any) -> str:
+    """A stored score; of a file of unknown origin it may be anything."""
+    return f"{stored:.6g}" if _is_number(stored) else repr(stored)[:40]
+
+
 # --- The lines that count
 
 
 HASHES: Final = "q"
-"""The array type code of id hashes (int64, as `hash` returns)."""
+"""The array type code of id hashes (int64)."""
+Fingerprint: TypeAlias = Callable[[Mapping[str, Any]], int]
+"""Identifies what a line is about by 64 bits; 0: unknown."""
+
+
+def no_fingerprint(line: Mapping[str, Any]) -> int:
+    """The fingerprint of lines whose subject cannot change."""
+    return 0
+
+
+def instance_name(line: Mapping[str, Any]) -> str | None:
+    """The id of a line's instance; other people's files may identify it by its query alone."""
+    id = line.get("id")
+    if isinstance(id, str):
+        return id
+    try:
+        return item_name(line)
+    except ValueError:
+        return None
 
 
 def latest_rows(hashes: array[int] | memoryview) -> Array:
@@ -316,42 +435,276 @@ def latest_rows(hashes: array[int] | memoryview) -> Array:
     return cast("Array", last[np.argsort(first)])
 
 
-Fingerprint: TypeAlias = Callable[[Mapping[str, Any]], int]
-"""Identifies what a line is about by 64 bits; 0: unknown."""
-
-
-def no_fingerprint(line: Mapping[str, Any]) -> int:
-    """The fingerprint of lines whose subject cannot change."""
-    return 0
-
-
 _FAILED: Final = 1
 _ANSWERED: Final = 2
 _LABELLED: Final = 4
+_CONTRADICTED: Final = 8
+_MAX_COUNT: Final = 65_535
+_COLUMNS: Final = {
+    "offsets": "int64",
+    "lengths": "uint32",
+    "ids": "int64",
+    "scores": "float64",
+    "asked": "uint16",
+    "unknown": "uint16",
+    "turns": "uint16",
+    "flags": "uint8",
+    "marks": "int64",
+}
+"""The columns of `ResultLines` by type."""
+EVERY_COLUMN: Final = tuple(_COLUMNS)
+_LOOKUP_COLUMNS: Final = ("offsets", "ids", "flags", "marks")
+
+
+class ResultLines:
+    """Lines of a results file as columns of equal length: those that count, in the order in which their ids first
+    appear. A column that was not asked for is empty.
+    """
+
+    def __init__(self, columns: Mapping[str, Array], rows: Array | None = None) -> None:
+        """Take the rows in that order; None for all as they are, without a copy."""
+        import numpy as np
+
+        chosen: dict[str, Array] = {}
+        for name, kind in _COLUMNS.items():
+            column = columns.get(name)
+            if column is None:
+                chosen[name] = np.empty(0, kind)
+            elif rows is None:
+                chosen[name] = column
+            else:
+                chosen[name] = column[rows]
+        self.offsets = chosen["offsets"]
+        self.lengths = chosen["lengths"]
+        """Bytes, newline included."""
+        self.ids = chosen["ids"]
+        """`id_hash` of each; whoever reads a line checks its id."""
+        self.scores = chosen["scores"]
+        """`score_of` each; NaN if there is none."""
+        self.asked = chosen["asked"]
+        self.unknown = chosen["unknown"]
+        self.turns = chosen["turns"]
+        """The agent's model calls."""
+        self.flags = chosen["flags"]
+        self.marks = chosen["marks"]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def failed(self) -> Array:
+        """Mask of the lines that record a failure."""
+        return self._flagged(_FAILED)
+
+    @property
+    def answered(self) -> Array:
+        """Mask of the lines that have an answer, judged or not."""
+        return self._flagged(_ANSWERED)
+
+    @property
+    def contradicted(self) -> Array:
+        """Mask of the lines whose stored score is not that of their labels."""
+        return self._flagged(_CONTRADICTED)
+
+    def _flagged(self, flag: int) -> Array:
+        return (self.flags & flag).astype(bool)
+
+    def row(self, id: str) -> int | None:
+        """The row of an id, or None."""
+        import numpy as np
+
+        rows = np.flatnonzero(self.ids == id_hash(id))
+        return int(rows[0]) if len(rows) else None
+
+    def rows_of_hashes(self, hashes: Array) -> Array:
+        """The row of each of these distinct hashes; -1 if it has no line."""
+        import numpy as np
+
+        rows = np.full(len(hashes), -1)
+        _, here, there = np.intersect1d(hashes, self.ids, assume_unique=True, return_indices=True)
+        rows[here] = there
+        return rows
+
+
+OnLine: TypeAlias = Callable[[int, Line], None]
+"""Takes a line and its number among the lines of the file."""
+
+
+class ResultsIndex(Index):
+    """The only reader of results and of judges' files by columns. The last line of an id counts, in the place of its
+    first.
+
+    `advance` reads a file that is being written and may be anybody's: what is not of the right form counts as missing.
+    `read_checked` reads the whole file as it is, and refuses such lines. `mark` identifies the answer that a line is
+    about; `columns` are those that are kept.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        mark: Fingerprint = no_fingerprint,
+        block: int = BLOCK,
+        *,
+        columns: Sequence[str] = EVERY_COLUMN,
+    ) -> None:
+        self._kept = tuple(columns)
+        self.kinds = tuple(_COLUMNS[name] for name in self._kept)
+        super().__init__(path, block)
+        self.judge: str | None = None
+        """The first judge named by a line."""
+        self._mark = mark
+        self._choose = itemgetter(*(EVERY_COLUMN.index(name) for name in self._kept))
+        self._known: tuple[Columns, int, ResultLines] | None = None
+        """The columns, their length, and the lines that count among these."""
+
+    @property
+    def nbytes(self) -> int:
+        return 2 * super().nbytes
+
+    def _forget(self) -> None:
+        super()._forget()
+        self.judge = self._known = None
+
+    def lines(self) -> ResultLines:
+        """The lines that count, as far as the file is indexed."""
+        columns = self._columns
+        known = self._known
+        if known is None or known[0] is not columns or known[1] != len(columns):
+            by_name = dict(zip(self._kept, columns.all(), strict=True))
+            ids = by_name["ids"]
+            rows = self._latest_rows(ids)
+            superseded = len(rows) < len(ids)
+            known = self._known = (columns, len(ids), ResultLines(by_name, rows if superseded else None))
+        return known[2]
+
+    def rows(self) -> Array:
+        """The numbers of the lines that count, among all lines of the file."""
+        return self._latest_rows(self._columns.all()[self._kept.index("ids")])
+
+    def _latest_rows(self, ids: Array) -> Array:
+        if not len(ids):
+            return ids
+        return latest_rows(ids.data)
+
+    def lines_at(self, rows: Array) -> ResultLines:
+        """The lines of these numbers, in this order."""
+        return ResultLines(dict(zip(self._kept, self._columns.all(), strict=True)), rows)
+
+    def read_checked(self, on_line: OnLine | None = None) -> None:
+        """Index the whole file once, and show each line to `on_line`. Raises InputError for a line of another form."""
+        self._read_whole(_CHECKED, on_line)
+
+    def read_unchecked(self) -> None:
+        """Index the whole file once, whatever the form of its fields; for columns without scores."""
+        self._read_whole((), None)
+
+    def _read_whole(self, fields: Sequence[str], on_line: OnLine | None) -> None:
+        rows: list[tuple[Any, ...]] = []
+        scored = "scores" in self._kept
+        for number, (offset, line) in enumerate(placed_results(self.path, fields)):
+            score = None
+            if scored and not failed(line):
+                score = self._checked_score(line)
+            if on_line is not None:
+                on_line(number, line)
+            rows.append(self._row(offset, 0, id_hash(line["id"]), line, score))
+            if len(rows) >= _BATCH:
+                self._columns.add(*zip(*rows, strict=True))
+                rows.clear()
+        if rows:
+            self._columns.add(*zip(*rows, strict=True))
+
+    def _checked_score(self, line: Line) -> float | None:
+        """`score_of` a line without a failure. Raises InputError for labels of another form."""
+        nuggets = line.get("nuggets")
+        if not nuggets:
+            return line.get("restore_score_100")
+        score = usual_score(nuggets)
+        if score is None:
+            for _ in placed_results(self.path, ("nuggets",)):
+                pass  # raises the error of the first line at fault, if there is any
+            score = labelled_score(line)
+        return score
+
+    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
+        for raw in block.split(b"\n")[:-1]:
+            line = record_in(raw)
+            id = instance_name(line) if line else None
+            if line is not None and id is not None:
+                yield self._row(offset, len(raw) + 1, id_hash(id), line, score_of(line))
+            offset += len(raw) + 1
+
+    def _row(
+        self, offset: int, length: int, id: int, line: Mapping[str, Any], score: float | None
+    ) -> tuple[Any, ...]:
+        """What the columns have of a line."""
+        # Called for a million lines at the end of a large run: what is usual is not looked at twice.
+        if self.judge is None and isinstance(line.get("judge"), str):
+            self.judge = line["judge"]
+        flags = 0
+        if line.get("error") is not None:
+            flags |= _FAILED
+        if answered(line):
+            flags |= _ANSWERED
+        if line.get("nuggets") is not None:
+            flags |= _LABELLED
+        if score is None:
+            score = math.nan
+        elif line.get("restore_score_100") != score and contradicts(line, score):
+            flags |= _CONTRADICTED
+        n_answers = n_unknown = n_turns = 0
+        answers = line.get("answers")
+        if answers and isinstance(answers, list):
+            n_answers = min(len(answers), _MAX_COUNT)
+            n_unknown = min(answers.count(UNKNOWN), _MAX_COUNT)
+        search = line.get("search")
+        if search:
+            n_turns = min(as_count(as_object(search).get("model_calls")), _MAX_COUNT)
+        # In the order of EVERY_COLUMN.
+        numbers = (offset, length, id, score, n_answers, n_unknown, n_turns, flags, self._mark(line))
+        chosen: tuple[Any, ...] = self._choose(numbers)
+        return chosen
+
+    def contradictions(self, name: str, read: Callable[[int], Line | None] | None = None) -> str:
+        """`contradiction_note` of the file, which is called `name`; the first such lines are read again for it.
+
+        `read` gives the line at an offset, or None; by default files are opened whatever they are by now.
+        """
+        lines = self.lines()
+        offsets = lines.offsets[lines.contradicted].tolist()
+        first: list[Contradiction] = []
+        for offset in offsets[:MOST_CONTRADICTIONS]:
+            line = record_at(self.path, offset) if read is None else read(offset)
+            score = None
+            if line is not None:  # else the file was changed meanwhile
+                score = labelled_score(line)
+            if line is not None and score is not None:
+                first.append(Contradiction(instance_name(line) or "", line.get("restore_score_100"), score))
+        return contradiction_note(name, len(offsets), first)
+
+
+_CHECKED: Final = ("judge", "answers", "restore_score_100", "error")
+"""Fields whose form `read_checked` checks by itself; labels are checked by scoring them."""
+_BATCH: Final = 4096
+"""Lines whose numbers are held as Python objects before they go into the columns."""
 
 
 class LatestLines:
-    """The lines that count in a results file, as of construction; 25 bytes per id."""
+    """The lines that count in a results file, as of construction, found by their ids; 25 bytes per id."""
 
     def __init__(self, path: Path, fingerprint: Fingerprint = no_fingerprint) -> None:
         import numpy as np
 
         self._path = path
-        hashes, offsets, states, fingerprints = array(HASHES), array("q"), array("b"), array("q")
-        for offset, line in placed_results(path, ()):
-            hashes.append(hash(line["id"]))
-            offsets.append(offset)
-            state = _FAILED * failed(line) | _ANSWERED * answered(line)
-            states.append(state | _LABELLED * (line.get("nuggets") is not None))
-            fingerprints.append(fingerprint(line))
-        ids, rows = np.asarray(hashes), latest_rows(hashes)
-        rows = rows[np.argsort(ids[rows])]
-        self._ids, self._offsets, self._states, self._fingerprints = (
-            np.asarray(column)[rows] for column in (hashes, offsets, states, fingerprints)
-        )
-        self.n_failed = int(np.count_nonzero(self._states & _FAILED))
-        self.n_answered = int(np.count_nonzero(self._states & _ANSWERED))
-        self.n_labelled = int(np.count_nonzero(self._states & _LABELLED))
+        index = ResultsIndex(path, fingerprint, columns=_LOOKUP_COLUMNS)
+        index.read_unchecked()
+        lines = index.lines()
+        order = np.argsort(lines.ids)
+        self._ids, self._offsets = lines.ids[order], lines.offsets[order]
+        self._flags, self._fingerprints = lines.flags[order], lines.marks[order]
+        self.n_failed = int(np.count_nonzero(self._flags & _FAILED))
+        self.n_answered = int(np.count_nonzero(self._flags & _ANSWERED))
+        self.n_labelled = int(np.count_nonzero(self._flags & _LABELLED))
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -359,17 +712,17 @@ class LatestLines:
     def failed(self, id: str) -> bool | None:
         """Whether the id's line is a failure; None without a line."""
         row = self._row(id)
-        return None if row is None else bool(self._states[row] & _FAILED)
+        return None if row is None else bool(self._flags[row] & _FAILED)
 
     def answered(self, id: str) -> bool:
         """Whether the id's line has an answer, judged or not."""
         row = self._row(id)
-        return row is not None and bool(self._states[row] & _ANSWERED)
+        return row is not None and bool(self._flags[row] & _ANSWERED)
 
     def lacks_labels(self, id: str) -> bool:
         """Whether the id's line has neither labels nor a failure."""
         row = self._row(id)
-        return row is not None and not self._states[row] & (_FAILED | _LABELLED)
+        return row is not None and not self._flags[row] & (_FAILED | _LABELLED)
 
     def outdated(self, id: str, fingerprint: int) -> bool:
         """Whether the id's line is about something else than `fingerprint`."""
@@ -379,7 +732,8 @@ class LatestLines:
     def compared(
         self, hashes: array[int], fingerprints: array[int], *, but_failures: bool
     ) -> tuple[int, int]:
-        """Number of ids without a line, and of ids whose line is about something else; 0 without fingerprints.
+        """Number of ids (by `id_hash`) without a line, and of ids whose line is about something else; 0 without
+        fingerprints.
 
         With `but_failures`, failures do not count as lines.
         """
@@ -389,11 +743,14 @@ class LatestLines:
             return len(hashes), 0
         wanted = np.asarray(hashes)
         rows = np.minimum(np.searchsorted(self._ids, wanted), len(self._ids) - 1)
-        found = self._ids[rows] == wanted
+        has_line = self._ids[rows] == wanted
         if but_failures:
-            found &= (self._states[rows] & _FAILED) == 0
-        same = about_same(self._fingerprints[rows], np.asarray(fingerprints)) if fingerprints else True
-        return int((~found).sum()), int((found & np.logical_not(same)).sum())
+            has_line &= (self._flags[rows] & _FAILED) == 0
+        n_outdated = 0
+        if fingerprints:
+            same = about_same(self._fingerprints[rows], np.asarray(fingerprints))
+            n_outdated = int((has_line & ~same).sum())
+        return int((~has_line).sum()), n_outdated
 
     def line(self, id: str) -> Line | None:
         """The id's line, read from the file; None without one."""
@@ -401,6 +758,6 @@ class LatestLines:
         return None if row is None else record_at(self._path, int(self._offsets[row]))
 
     def _row(self, id: str) -> int | None:
-        wanted = hash(id)
+        wanted = id_hash(id)
         row = bisect_left(self._ids.data, wanted)
         return row if row < len(self._ids) and self._ids[row] == wanted else None

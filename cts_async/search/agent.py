@@ -2,30 +2,37 @@
 
 A turn is a step, and so is every piece of a tool call: an interrupted search resumes in mid-conversation. The
 loop stops at a turn without a call. At the budget's last call, or when the conversation has no more room, the
-answer is demanded, and the trace says so.
+answer is demanded, and the trace says so. What became of a turn's calls is noted in the next turn's step.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
 
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import PromptTooLong, UnusableOutput
 from cts_async.llm.apis import Message
 from cts_async.llm.json_text import split_thoughts, unknown_mark_problem
-from cts_async.llm.model import Model, input_tokens
+from cts_async.llm.model import Model, ModelCall, input_tokens
 from cts_async.records import Language, ToolUse, Trace, Turn
-from cts_async.search.tools import AgentSettings, Tools, Unrecorded, total_use
+from cts_async.search.toolbox import (
+    CallEvent,
+    Toolbox,
+    ToolCall,
+    ToolWork,
+    Unrecorded,
+    open_toolbox,
+    total_use,
+)
+from cts_async.search.tools import AgentSettings, Tools
 from cts_async.search.turn_format import (
     InvalidCall,
     ParsedTurn,
-    SearchCall,
-    ToolCall,
-    VisitCall,
+    RequestedCall,
     escape_marks,
     final_answer,
     format_tool_response,
@@ -37,6 +44,10 @@ from cts_async.thoughts import unknown_mark
 
 MAX_CALLS: Final = 10
 """Tool calls of one turn that are answered."""
+MAX_TIMES: Final = 2
+"""How often the same call is executed while its response can still be read."""
+TURN_STEP: Final = "search/turn/"
+TOLD_STEP: Final = "search/told/"
 _DEMAND: Final[dict[Language, str]] = {
     "en": "Answer with the facts above, inside <answer></answer>. No tool calls are left.",
     "zh": "请根据以上信息作答，写在<answer></answer>中。不能再调用工具。",
@@ -48,6 +59,20 @@ _SHRINK: Final = 0.75
 _LINK: Final = re.compile(r"\]\((https?://[^\s)]+)\)")
 
 # --- The conversation
+
+
+class CallTimes:
+    """Counts how often a call was made with a response that the agent can still read."""
+
+    def __init__(self) -> None:
+        self._turns: dict[ToolCall, list[str]] = {}
+        """By call, the turns that made it."""
+
+    def count(self, call: ToolCall, turn: str, dropped: Container[str]) -> int:
+        """Count `call` in the step `turn`; `dropped` are the turns whose responses were left out since."""
+        turns = [before for before in self._turns.get(call, ()) if before not in dropped]
+        self._turns[call] = [*turns, turn]
+        return len(turns) + 1
 
 
 @dataclass(slots=True)
@@ -84,11 +109,24 @@ class History:
         self._reminder, self._limit = reminder, limit
         self._links: dict[str, None] = {}
         self._responses: list[_Response] = []
-        self._calls: dict[SearchCall | VisitCall, list[str]] = {}
+        self._times = CallTimes()
+        self._events: list[CallEvent] = []
+        """What became of the latest turn's calls."""
         self._demand = ""
 
-    def append(self, text: str, response: str, turn: str) -> None:
-        """Append the agent's turn, recorded as the step `turn`, and the response of the tools."""
+    @property
+    def notes(self) -> dict[str, Any] | None:
+        """What the next turn's step notes: what became of the calls before it; None before the first ones."""
+        if not self._events:
+            return None
+        return {"calls": [event.as_json() for event in self._events]}
+
+    def append(self, text: str, response: str, turn: str, events: list[CallEvent]) -> None:
+        """Append the agent's turn, recorded as the step `turn`, and the response of the tools.
+
+        `events` are what became of its calls.
+        """
+        self._events = events
         response += self._reminder
         self.messages += [{"role": "assistant", "content": text}, {"role": "user", "content": response}]
         self._responses.append(_Response(turn, len(self.messages) - 1))
@@ -101,11 +139,11 @@ class History:
         """Return the latest links that tools have shown."""
         return list(self._links)[-latest:]
 
-    def count(self, call: SearchCall | VisitCall, turn: str) -> int:
+    def count(self, call: ToolCall, turn: str) -> int:
         """Count how often `call` was made including now, in `turn`; calls with a dropped response do not count."""
-        dropped = {response.turn for response in self._responses if response.dropped}
-        self._calls[call] = [*(before for before in self._calls.get(call, ()) if before not in dropped), turn]
-        return len(self._calls[call])
+        return self._times.count(
+            call, turn, {response.turn for response in self._responses if response.dropped}
+        )
 
     def make_room(self) -> bool:
         """Drop the oldest tool responses as far as needed. False if even that does not suffice.
@@ -121,7 +159,8 @@ class History:
                 dropped.append(response.turn)
         if dropped:
             self.digest = step_key(self.digest, "dropped", dropped)
-            self.request = {**self.request, "dropped": [*self.request.get("dropped", ()), *dropped]}
+            dropped_before = self.request.get("dropped", [])
+            self.request = {**self.request, "dropped": dropped_before + dropped}
         latest_dropped = bool(self._responses) and self._responses[-1].dropped
         return self._fits() and not latest_dropped
 
@@ -145,9 +184,9 @@ class History:
 
     def finish(self, text: str, model_calls: int, *, forced: bool) -> Trace:
         """Return the trace of a search that ends with the turn `text`."""
-        answer, found = final_answer(text)
+        answer, answer_from = final_answer(text)
         self.turns.append(Turn("answer", answer))
-        return Trace(tuple(self.turns), answer, found, model_calls, forced, total_use(self.uses))
+        return Trace(tuple(self.turns), answer, answer_from, model_calls, forced, total_use(self.uses))
 
     def _fits(self) -> bool:
         return self._limit is None or input_tokens(self.messages) <= self._limit
@@ -156,8 +195,10 @@ class History:
         response.dropped = True
         message = self.messages[response.at]
         latest = response is self._responses[-1]
-        rest = self._reminder + self._demand if latest else ""
-        self.messages[response.at] = {"role": message["role"], "content": _LEFT_OUT + rest}
+        content = _LEFT_OUT
+        if latest:
+            content += self._reminder + self._demand
+        self.messages[response.at] = {"role": message["role"], "content": content}
         self.turns.append(Turn("dropped", _LEFT_OUT, response.turn))
 
 
@@ -176,8 +217,8 @@ class AgentTurn:
 
     def parse(self, text: str) -> str:
         turn = parse_turn(text)
-        answer, found = final_answer(text)
-        tagged = bool(turn.calls) or found != "last_turn"
+        answer, answer_from = final_answer(text)
+        tagged = bool(turn.calls) or answer_from != "last_turn"
         # Text before a call or an answer is ignored; without their tags it would be the answer.
         mark = unknown_mark(split_thoughts(text)[1], frozenset(TAG_NAMES))
         if mark and not (tagged and mark[1:-1].isidentifier()):
@@ -185,10 +226,10 @@ class AgentTurn:
         if turn.calls and not self.must_answer:
             return text
         if not answer.strip():
-            before = " before the <tool_response>, which only tools may write" if turn.made_up else ""
-            raise UnusableOutput(
-                f"there is neither a tool call nor an <answer> outside your thoughts{before}", text=text
-            )
+            problem = "there is neither a tool call nor an <answer> outside your thoughts"
+            if turn.made_up:
+                problem += " before the <tool_response>, which only tools may write"
+            raise UnusableOutput(problem, text=text)
         return text
 
 
@@ -201,6 +242,7 @@ class Agent:
     settings: AgentSettings
     takes_empty: bool = False
     """End a search whose last turn is unusable with an empty answer, instead of failing it."""
+    toolbox: Toolbox = field(default_factory=open_toolbox)
 
     async def run(
         self,
@@ -217,7 +259,9 @@ class Agent:
         A resumed search repeats the tool failures that the agent has seen before, so that the paid conversation
         stays the same. With `retry_failures` it tries them again, and may become another conversation.
         """
-        reminder = f"\n{_QUESTION[language]}{escape_marks(question)}" if self.settings.repeat_question else ""
+        reminder = ""
+        if self.settings.repeat_question:
+            reminder = f"\n{_QUESTION[language]}{escape_marks(question)}"
         history = History(opening, request, reminder=reminder, limit=self.settings.max_input_tokens)
         unrecorded: Step[Any] | None = None
         for number in range(1, self.settings.max_turns + 1):
@@ -240,9 +284,13 @@ class Agent:
             if forced or not turn.calls:
                 return history.finish(turn.own, number, forced=forced and number > 1)
             key = step_key("told", ctx.job.id, history.digest, turn.own)
-            before = None if retry_failures else await ctx.recall(key)
-            failures = await self._call_tools(ctx, history, turn, number, before or {})
-            unrecorded = _failures_step(f"search/told/{number}", key, failures) if failures else None
+            earlier: Mapping[str, Unrecorded] = {}
+            if not retry_failures:
+                earlier = await ctx.recall(key) or {}
+            failures = await self._call_tools(ctx, history, turn, number, earlier)
+            unrecorded = None
+            if failures:
+                unrecorded = _failures_step(f"{TOLD_STEP}{number}", key, failures)
         raise AssertionError("the last turn returns")
 
     async def _turn(self, ctx: Context, history: History, number: int, demand: str) -> tuple[str, bool]:
@@ -269,63 +317,78 @@ class Agent:
                 settings.think_chars,
                 settings.answer_chars,
                 must_answer,
-                history.links(settings.urls_offered),
+                self.toolbox.call_rules(history.links(settings.urls_offered)),
                 must_call=number == 1,
             )
-        return await self.model.ask(
-            ctx,
-            f"search/turn/{number}",
+        call = ModelCall(
+            f"{TURN_STEP}{number}",
             history.messages,
             AgentTurn(must_answer, grammar),
-            request=history.request,
+            history.request,
             key_on=history.digest,
+            notes=history.notes,
         )
+        return await self.model.ask(ctx, call)
 
     async def _call_tools(
-        self, ctx: Context, history: History, turn: ParsedTurn, number: int, before: Mapping[str, Unrecorded]
-    ) -> dict[str, Unrecorded]:
-        """Answer the calls of a turn, one after the other; return what no step recorded, by piece."""
-        failures: dict[str, Unrecorded] = {}
-        responses = []
-        for i, call in enumerate(turn.calls[: MAX_CALLS + 1], 1):
-            response, new = await self._call(ctx, history, call, number, i, before)
-            responses.append(format_tool_response(response))
-            failures.update(new)
-        history.append(turn.own, "\n".join(responses), f"search/turn/{number}")
-        return failures
-
-    async def _call(
         self,
         ctx: Context,
         history: History,
-        call: ToolCall,
+        turn: ParsedTurn,
         number: int,
-        i: int,
-        before: Mapping[str, Unrecorded],
-    ) -> tuple[str, dict[str, Unrecorded]]:
-        """Answer call `i` of turn `number`: the response, and what no step recorded, by piece."""
-        if i > MAX_CALLS:
-            call = InvalidCall(f"it is one of more than {MAX_CALLS} in a turn; none after these was made", "")
-        if isinstance(call, InvalidCall):
-            text = f"Error: this tool call could not be read: {call.reason}"
-            history.turns.append(Turn("invalid", text, call.raw))
-            return text, {}
-        kind: Literal["search", "visit"] = "search" if isinstance(call, SearchCall) else "visit"
-        request = " | ".join(call.queries) if isinstance(call, SearchCall) else " ".join(call.urls)
-        times = history.count(call, f"search/turn/{number}")
-        if times > 2:
-            text = "This is the same call again; its result stands above. Ask something else, or answer."
-            history.turns.append(Turn("repeated", text, request))
-            return text, {}
-        prefix = f"{i}/"
-        own = {piece.removeprefix(prefix): why for piece, why in before.items() if piece.startswith(prefix)}
-        result = await self.tools.use(ctx, call, f"{number}.{i}", own)
-        history.uses.append(result.use)
-        text = result.text
-        if times == 2 and not result.unrecorded:
-            text = f"(You made this call before; its result is the same.)\n{text}"
-        history.turns.append(Turn(kind, text, request, result.sources))
-        return text, {f"{prefix}{piece}": why for piece, why in result.unrecorded.items()}
+        earlier: Mapping[str, Unrecorded],
+    ) -> dict[str, Unrecorded]:
+        """Answer the calls of a turn, one after the other; return what no step recorded, by piece.
+
+        `earlier` is what was returned so in an earlier session that continued from it.
+        """
+        failures: dict[str, Unrecorded] = {}
+        responses: list[str] = []
+        events: list[CallEvent] = []
+        for i, requested in enumerate(answered_calls(turn), 1):
+            call = self.toolbox.read(requested)
+            prefix = f"{i}/"
+            if isinstance(call, InvalidCall):
+                response = f"Error: this tool call could not be read: {call.reason}"
+                events.append(invalid_event(call))
+                history.turns.append(Turn("invalid", response, call.raw))
+            elif (times := history.count(call, f"{TURN_STEP}{number}")) > MAX_TIMES:
+                response = (
+                    "This is the same call again; its result stands above. Ask something else, or answer."
+                )
+                events.append(CallEvent("repeated", call.request))
+                history.turns.append(Turn("repeated", response, call.request))
+            else:
+                seen = {
+                    name.removeprefix(prefix): why for name, why in earlier.items() if name.startswith(prefix)
+                }
+                version = self.toolbox.identity[call.tool]
+                result = await call.execute(ToolWork(ctx, self.tools, f"{number}.{i}", version, seen))
+                response = result.text
+                if times > 1 and not result.unrecorded:
+                    response = f"(You made this call before; its result is the same.)\n{response}"
+                events += result.events
+                history.uses.append(result.use)
+                history.turns.append(Turn(call.tool, response, call.request, result.sources))
+                for piece, why in result.unrecorded.items():
+                    failures[f"{prefix}{piece}"] = why
+            responses.append(format_tool_response(response))
+        history.append(turn.own, "\n".join(responses), f"{TURN_STEP}{number}", events)
+        return failures
+
+
+def answered_calls(turn: ParsedTurn) -> list[RequestedCall | InvalidCall]:
+    """The calls of a turn that are answered: the first MAX_CALLS, and an invalid one in the place of all others."""
+    calls = list(turn.calls[:MAX_CALLS])
+    if len(turn.calls) > MAX_CALLS:
+        reason = f"it is one of more than {MAX_CALLS} in a turn; none after these was made"
+        calls.append(InvalidCall(reason, ""))
+    return calls
+
+
+def invalid_event(call: InvalidCall) -> CallEvent:
+    """What became of a call that cannot be made."""
+    return CallEvent("invalid", call.raw, failed=call.reason)
 
 
 def _failures_step(name: str, key: str, failures: Mapping[str, Unrecorded]) -> Step[Any]:

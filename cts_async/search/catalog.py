@@ -83,13 +83,17 @@ class ServiceSpec(_Table):
     @property
     def usd_per_request(self) -> float | None:
         """Dollars of a query or page, 0 for what this machine does by itself; None if unknown."""
-        if self.usd_per_1000 is None:
-            return 0.0 if self.kind in ("corpus", "direct") else None
-        return self.usd_per_1000 / 1000
+        if self.usd_per_1000 is not None:
+            return self.usd_per_1000 / 1000
+        if self.kind in ("corpus", "direct"):
+            return 0.0
+        return None
 
     def missing_key(self, environ: Mapping[str, str]) -> str:
         """Return the environment variable of its key if that is not set, else ""."""
-        return "" if environment_override(self.key_env, environ) else self.key_env
+        if environment_override(self.key_env, environ):
+            return ""
+        return self.key_env
 
 
 class HitFields(_Table):
@@ -122,11 +126,18 @@ class EngineSpec(ServiceSpec):
     def identity(self) -> dict[str, Any]:
         """What determines the results, as JSON values. A step's key depends on it; limits are not part of it."""
         if self.kind == "serper":
-            return {"kind": "serper", "url": self.url, "params": {**self.params}, "zh": {**self.zh_params}}
+            params, zh_params = dict(self.params), dict(self.zh_params)
+            return {"kind": "serper", "url": self.url, "params": params, "zh": zh_params}
         if self.kind == "corpus":
             return {"kind": "corpus"}
-        request = {"kind": "http", "url": self.url, "body": self.body, "headers": {**self.headers}}
-        return {**request, "results": self.results, "fields": self.hit_fields.model_dump()}
+        return {
+            "kind": "http",
+            "url": self.url,
+            "body": self.body,
+            "headers": dict(self.headers),
+            "results": self.results,
+            "fields": self.hit_fields.model_dump(),
+        }
 
 
 class ReaderSpec(ServiceSpec):
@@ -153,10 +164,11 @@ class ReaderSpec(ServiceSpec):
         """What determines the text, as JSON values. A step's key depends on it; limits are not part of it."""
         if self.kind == "corpus":
             return {"kind": "corpus"}
-        read = {"kind": self.kind, "url": self.url, "max_bytes": self.max_bytes, "max_chars": self.max_chars}
-        if self.kind != "http":
-            return read
-        return {**read, **self.model_dump(include={"body", "headers", "text", "title"})}
+        identity: dict[str, Any] = {"kind": self.kind, "url": self.url}
+        identity |= {"max_bytes": self.max_bytes, "max_chars": self.max_chars}
+        if self.kind == "http":
+            identity |= self.model_dump(include={"body", "headers", "text", "title"})
+        return identity
 
 
 _Spec = TypeVar("_Spec", EngineSpec, ReaderSpec)
@@ -171,18 +183,18 @@ class SearchCatalogue:
 
     def engine(self, name: str) -> EngineSpec:
         """Return the search engine called `name`; UsageError if there is none."""
-        return _found(name, self.engines, "search engine")
+        return _spec_called(name, self.engines, "search engine")
 
     def reader(self, name: str) -> ReaderSpec:
         """Return the page reader called `name`; UsageError if there is none."""
-        return _found(name, self.readers, "page reader")
+        return _spec_called(name, self.readers, "page reader")
 
 
-def _found(name: str, specs: Mapping[str, _Spec], what: str) -> _Spec:
+def _spec_called(name: str, specs: Mapping[str, _Spec], title: str) -> _Spec:
     if name not in specs:
         table = next(iter(specs.values())).table
-        own = f"To add your own, put [{table}.mine] with its url into cts.toml"
-        raise UsageError(f"unknown {what} {name!r}{suggestion(name, specs)}. {own}")
+        hint = f"To add your own, put [{table}.mine] with its url into cts.toml"
+        raise UsageError(f"unknown {title} {name!r}{suggestion(name, specs)}. {hint}")
     return specs[name]
 
 
@@ -192,12 +204,12 @@ def load_search(*user_files: Path | None) -> SearchCatalogue:
 
     def specs(model: type[_Spec]) -> dict[str, _Spec]:
         rows: dict[str, dict[str, Any]] = {}
-        found = {}
+        valid: dict[str, _Spec] = {}
         for file, tables in files:
             for name, row in tables[model.table].items():
                 rows[name] = merge_table(rows.get(name), f"{model.table}.{name}", row, file)
-                found[name] = _valid(model, name, rows[name], file)
-        return found
+                valid[name] = _valid(model, name, rows[name], file)
+        return valid
 
     return SearchCatalogue(specs(EngineSpec), specs(ReaderSpec))
 
@@ -243,10 +255,18 @@ def _check_headers(spec: ServiceSpec, table: str, path: Path) -> None:
         if problem:
             raise field_error(path, table, f"headers.{name}", problem)
         seen.add(name.lower())
-    if spec.key_header and (problem := header_problem(spec.key_header)):
-        raise field_error(path, table, "key_header", problem)
-    if problem := header_problem("x", spec.key_format):
-        raise field_error(path, table, "key_format", problem)
+    if spec.key_header:
+        _check_header(path, table, "key_header", spec.key_header)
+    _check_header(path, table, "key_format", value=spec.key_format)
+    if isinstance(spec, ReaderSpec):
+        _check_header(path, table, "user_agent", value=spec.user_agent)
+
+
+def _check_header(path: Path, table: str, field: str, name: str = "x", value: str = "") -> None:
+    """Raise InputError for a field that makes the name or the value of a header which must not be sent."""
+    problem = header_problem(name, value)
+    if problem:
+        raise field_error(path, table, field, problem)
 
 
 # --- Validation of the tables
@@ -266,41 +286,57 @@ def _valid(model: type[_Spec], name: str, row: Mapping[str, Any], path: Path) ->
     """Validate a table of the file `path`; what it leaves out follows from its other fields."""
     table = f"{model.table}.{name}"
     check_table(table, row, path, key_place=True)
-    known = {field.alias or name for name, field in model.model_fields.items()} - {"name"}
+    fields = {field.alias or name for name, field in model.model_fields.items()} - {"name"}
     if "name" in row:
-        raise field_error(path, table, "name", f"unknown field{suggestion('name', known)}")
-    documents = {"path": path.parent / row["path"]} if isinstance(row.get("path"), str) else {}
+        raise field_error(path, table, "name", f"unknown field{suggestion('name', fields)}")
+    values = {**row, "name": name}
+    if isinstance(row.get("path"), str):
+        values["path"] = path.parent / row["path"]
     try:
-        spec = model.model_validate({**row, **documents, "name": name})
+        spec = model.model_validate(values)
     except ValidationError as error:
-        raise row_error(path, table, error.errors(include_input=False)[0], known) from None
+        raise row_error(path, table, error.errors(include_input=False)[0], fields) from None
     _check_headers(spec, table, path)
-    if isinstance(spec, ReaderSpec) and (fault := header_problem("user-agent", spec.user_agent)):
-        raise field_error(path, table, "user_agent", fault)
     if "{key}" not in spec.key_format:
         raise field_error(path, table, "key_format", f"has no {{key}}; {KEYS_FROM_ENVIRONMENT}")
     url = _PLACEHOLDER.sub("x", spec.url)
-    if problem := address_problem(url, optional=spec.kind in ("corpus", "direct"), query=True):
+    problem = address_problem(url, optional=spec.kind in ("corpus", "direct"), query=True)
+    if problem:
         raise field_error(path, table, "url", problem)
     if _PLACEHOLDER.search(urlsplit(spec.url).netloc):
         raise field_error(path, table, "url", "its host must not contain a {placeholder}")
-    key_elsewhere = "{key}" in f"{spec.url}{spec.body}{spec.headers}"
-    derived = {
-        "account": row.get("account") or spec.key_env or urlsplit(url).netloc or name,
-        "method": row.get("method") or ("GET" if spec.body is None else "POST"),
-        "key_header": "" if key_elsewhere or not spec.key_env else spec.key_header,
-    }
     if spec.kind == "http":
-        for place in _PLACEHOLDER.findall(spec.url):
-            if place not in model.placeholders:
-                problem = f"unknown placeholder {{{place}}}{suggestion(place, model.placeholders)}"
-                raise field_error(path, table, "url", problem)
-        needed = model.placeholders[0]
-        if f"{{{needed}}}" not in f"{spec.url}{spec.body}":
-            raise field_error(path, table, "url", f"has no {{{needed}}}, and neither has the body")
+        _check_placeholders(spec, table, path)
     if isinstance(spec, ReaderSpec):
         try:
             AllowList.parse(spec.allow)
         except ValueError as error:
             raise field_error(path, table, "allow", str(error)) from None
-    return spec.model_copy(update=derived | (_SERPER if spec.kind == "serper" else {}))
+    return spec.model_copy(update=_derived_fields(spec, row, urlsplit(url).netloc))
+
+
+def _check_placeholders(spec: ServiceSpec, table: str, path: Path) -> None:
+    """Raise InputError for an unknown placeholder in the url, and where the first one that is known is missing."""
+    for place in _PLACEHOLDER.findall(spec.url):
+        if place not in spec.placeholders:
+            problem = f"unknown placeholder {{{place}}}{suggestion(place, spec.placeholders)}"
+            raise field_error(path, table, "url", problem)
+    needed = spec.placeholders[0]
+    if f"{{{needed}}}" not in f"{spec.url}{spec.body}":
+        raise field_error(path, table, "url", f"has no {{{needed}}}, and neither has the body")
+
+
+def _derived_fields(spec: ServiceSpec, row: Mapping[str, Any], host: str) -> dict[str, Any]:
+    """The fields of a table that follow from its other fields where it leaves them out."""
+    derived: dict[str, Any] = {
+        "account": row.get("account") or spec.key_env or host or spec.name,
+        "method": row.get("method") or "GET",
+        "key_header": spec.key_header,
+    }
+    if spec.body is not None and not row.get("method"):
+        derived["method"] = "POST"
+    if not spec.key_env or "{key}" in f"{spec.url}{spec.body}{spec.headers}":
+        derived["key_header"] = ""
+    if spec.kind == "serper":
+        derived |= _SERPER
+    return derived

@@ -69,10 +69,10 @@ class Weights:
     answers: float | None = None
 
     def __post_init__(self) -> None:
-        given = (self.query, self.answers or 0.0)
-        if not all(0 <= weight <= 1 for weight in given) or sum(given) > 1 + 1e-9:
+        weights = (self.query, self.answers or 0.0)
+        if not all(0 <= weight <= 1 for weight in weights) or sum(weights) > 1 + 1e-9:
             raise UsageError(
-                f"the weights of query and answers must be from 0 to 1 and sum to at most 1, but are {given}"
+                f"the weights of query and answers must be from 0 to 1 and sum to at most 1, but are {weights}"
             )
 
     def of_texts(self, query: int, questions: Sequence[int], answers: Sequence[int]) -> list[float]:
@@ -81,19 +81,22 @@ class Weights:
         They sum to 1. Texts of one part share its weight by their lengths; the weight of a part without terms goes
         to the others in proportion, so a query alone weighs 1. All are 0 if no part with a weight has a term.
         """
-        rest = max(0.0, 1 - self.query)
-        parts: list[tuple[float, Sequence[int]]]
+        remaining = max(0.0, 1 - self.query)
+        parts: list[tuple[float, list[int]]] = [(self.query, [query])]
         if self.answers is None:
-            parts = [(self.query, [query]), (rest, [*questions, *answers])]
+            parts.append((remaining, list(questions) + list(answers)))
         else:
-            asked = max(0.0, rest - self.answers)
-            parts = [(self.query, [query]), (asked, questions), (self.answers, answers)]
-        there = sum(weight for weight, lengths in parts if any(lengths))
-        return [
-            weight / there * words / sum(lengths) if words and there else 0.0
-            for weight, lengths in parts
-            for words in lengths
-        ]
+            parts.append((max(0.0, remaining - self.answers), list(questions)))
+            parts.append((self.answers, list(answers)))
+        total = sum(weight for weight, lengths in parts if any(lengths))
+        weights: list[float] = []
+        for weight, lengths in parts:
+            for n_terms in lengths:
+                if n_terms and total:
+                    weights.append(weight / total * n_terms / sum(lengths))
+                else:
+                    weights.append(0.0)
+        return weights
 
 
 class _Column(NamedTuple):
@@ -141,10 +144,10 @@ class QueryLikelihoodRanker:
         self._numbers: dict[str, int] = {}
         numbers, counts, bounds = array("i"), array("i"), array("q", [0])
         for page in documents:
-            found = Counter(terms(page.title, keep_stops=True) + terms(page.text))
             self.ids.append(page.id)
-            numbers.extend(self._numbers.setdefault(term, len(self._numbers)) for term in found)
-            counts.extend(found.values())
+            for term, n in Counter(terms(page.title, keep_stops=True) + terms(page.text)).items():
+                numbers.append(self._numbers.setdefault(term, len(self._numbers)))
+                counts.append(n)
             bounds.append(len(counts))
         shape = (len(self.ids), len(self._numbers))
         matrix = csr_array((np.asarray(counts), np.asarray(numbers), np.asarray(bounds)), shape=shape)
@@ -160,30 +163,32 @@ class QueryLikelihoodRanker:
 
     def rank_conversation(self, conversation: ConversationText, limit: int) -> list[Ranked]:
         """Return the `limit` best documents for a conversation; [] if no weighted term is in the collection."""
-        query = self._column(conversation.query, True)
-        questions = [self._column(text, False) for text in conversation.questions]
-        answers = [self._column(text, False) for text in conversation.answers]
-        lengths = ([column.words for column in columns] for columns in (questions, answers))
-        weights = self._weights.of_texts(query.words, *lengths)
-        weighed = [
-            (weight, column.scores)
-            for weight, column in zip(weights, [query, *questions, *answers], strict=True)
-            if weight and column.scores is not None
-        ]
-        if not weighed:
+        columns = [self._column(conversation.query, True)]
+        for text in conversation.questions + conversation.answers:
+            columns.append(self._column(text, False))
+        lengths = [column.words for column in columns]
+        end_of_questions = 1 + len(conversation.questions)
+        weights = self._weights.of_texts(lengths[0], lengths[1:end_of_questions], lengths[end_of_questions:])
+        total: NDArray[np.float64] | None = None
+        for weight, column in zip(weights, columns, strict=True):
+            if not weight or column.scores is None:
+                continue
+            if total is None:
+                total = weight * column.scores
+            else:
+                total += weight * column.scores
+        if total is None:
             return []
-        first, scores = weighed[0]
-        total = first * scores
-        for weight, scores in weighed[1:]:
-            total += weight * scores
         return [Ranked(self.ids[row], float(total[row])) for row in best_rows(total, limit)]
 
     def _score(self, text: str, is_query: bool) -> _Column:
         """Evaluate the last equation of the class for all documents at once."""
         import numpy as np
 
-        # As in search: stop words count only if a query has nothing else ("The Who").
-        words = terms(text) or (terms(text, keep_stops=True) if is_query else [])
+        words = terms(text)
+        if is_query and not words:
+            # As in search: stop words count only if a query has nothing else ("The Who").
+            words = terms(text, keep_stops=True)
         numbers = self._numbers
         counted = Counter(word for word in words if word in numbers)
         if not counted:
@@ -191,7 +196,7 @@ class QueryLikelihoodRanker:
         scores = -counted.total() / len(words) * self._log_length
         postings, starts = self._counts, self._counts.indptr
         for term, count in counted.items():
-            stretch = slice(*starts[numbers[term] : numbers[term] + 2])
+            stretch = slice(starts[numbers[term]], starts[numbers[term] + 1])
             rows, counts = postings.indices[stretch], postings.data[stretch]
             share, odds = count / len(words), self._mu * int(counts.sum()) / self._total
             scores += share * log(odds)
@@ -225,21 +230,25 @@ class CrossEncoderRanker:
         """Return at most `limit` of the `depth` documents, best first, ties in the order of `base`."""
         if limit < 1:
             return []
-        ids = [found.id for found in self._base.rank(query, self._depth)]
-        pages = [self._corpus.document(id) for id in ids]
-        scores = self._scores(query, [f"{page.title} {page.text}".strip() if page else "" for page in pages])
-        ranked = [Ranked(id, score) for id, score in zip(ids, scores, strict=True)]
-        return sorted(ranked, key=lambda found: -found.score)[:limit]
+        candidates = self._base.rank(query, self._depth)
+        texts: list[str] = []
+        for candidate in candidates:
+            page = self._corpus.document(candidate.id)
+            texts.append(f"{page.title} {page.text}".strip() if page else "")
+        scores = self._scores(query, texts)
+        ranked = [Ranked(candidate.id, score) for candidate, score in zip(candidates, scores, strict=True)]
+        ranked.sort(key=lambda document: -document.score)
+        return ranked[:limit]
 
     def _scores(self, query: str, texts: Sequence[str]) -> list[float]:
         """Score the texts in batches of similar length, so that little of a batch is padding."""
-        order = sorted(range(len(texts)), key=lambda at: -len(texts[at]))
+        order = sorted(range(len(texts)), key=lambda row: -len(texts[row]))
         scores = [0.0] * len(texts)
         for start in range(0, len(order), BATCH):
-            batch = order[start : start + BATCH]
-            found = self._scorer.score(query, [texts[at] for at in batch])
-            for at, score in zip(batch, found, strict=True):
-                scores[at] = score
+            rows = order[start : start + BATCH]
+            batch = [texts[row] for row in rows]
+            for row, score in zip(rows, self._scorer.score(query, batch), strict=True):
+                scores[row] = score
         return scores
 
 
@@ -266,16 +275,19 @@ def open_pair_scorer(model: str | Path) -> PairClassifier | MonoT5:
         raise UsageError(f"re-ranking needs {missing}, which is not installed: {INSTALL}") from None
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    name = str(Path(model).expanduser()) if Path(model).expanduser().exists() else str(model)
+    name = str(model)
+    if Path(model).expanduser().exists():
+        name = str(Path(model).expanduser())
     try:
         config = transformers.AutoConfig.from_pretrained(name)
         classifies = any(_CLASSIFIER in architecture for architecture in config.architectures or ())
         if not classifies and not config.is_encoder_decoder:
             raise ValueError("it is neither a cross-encoder nor MonoT5")
-        kind = "AutoModelForSequenceClassification" if classifies else "AutoModelForSeq2SeqLM"
-        network = getattr(transformers, kind).from_pretrained(name)
         tokenizer = transformers.AutoTokenizer.from_pretrained(name)
-        return PairClassifier(network, tokenizer) if classifies else MonoT5(network, tokenizer)
+        if classifies:
+            network = transformers.AutoModelForSequenceClassification.from_pretrained(name)
+            return PairClassifier(network, tokenizer)
+        return MonoT5(transformers.AutoModelForSeq2SeqLM.from_pretrained(name), tokenizer)
     except (OSError, ValueError, ImportError, KeyError) as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise UsageError(f"{name}: cannot be used for re-ranking: {reason}") from None
@@ -290,8 +302,8 @@ class _PairModel:
         self._network = network.to("cuda" if torch.cuda.is_available() else "cpu").eval()
         self._tokenizer = tokenizer
         positions = getattr(network.config, "max_position_embeddings", None) or MAX_TOKENS
-        # The maximum number of tokens of query and document together.
-        self._most = min(MAX_TOKENS, int(positions), int(tokenizer.model_max_length))
+        self._max_tokens = min(MAX_TOKENS, int(positions), int(tokenizer.model_max_length))
+        """Of query and document together."""
 
 
 class PairClassifier(_PairModel):
@@ -314,13 +326,20 @@ class PairClassifier(_PairModel):
         """Return one number for each text, in order; texts that are too long are truncated."""
         import torch
 
-        cut = [text[: self._most * _CHARS_PER_TOKEN] for text in texts]
-        read = self._tokenizer(
-            [query] * len(cut), cut, truncation=True, max_length=self._most, padding=True, return_tensors="pt"
+        beginnings = [text[: self._max_tokens * _CHARS_PER_TOKEN] for text in texts]
+        tokens = self._tokenizer(
+            [query] * len(beginnings),
+            beginnings,
+            truncation=True,
+            max_length=self._max_tokens,
+            padding=True,
+            return_tensors="pt",
         )
         with torch.no_grad():
-            logits = self._network(**read.to(self._network.device)).logits.float()
-        return _true_of_two(logits) if self._two else [float(score) for score in logits[:, 0].cpu()]
+            logits = self._network(**tokens.to(self._network.device)).logits.float()
+        if self._two:
+            return _true_of_two(logits)
+        return [float(score) for score in logits[:, 0].cpu()]
 
 
 class MonoT5(_PairModel):
@@ -335,24 +354,28 @@ class MonoT5(_PairModel):
             if len(pieces) != 1 or pieces[0] == tokenizer.unk_token_id:
                 raise ValueError(f"{word!r} is not in its vocabulary, so it is not a MonoT5")
             self._words += pieces
-        self._question = [*self._pieces("Relevant:"), tokenizer.eos_token_id]
+        self._question = self._pieces("Relevant:") + [tokenizer.eos_token_id]
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return the log-probability of "true" for each text, in order; texts that are too long are truncated."""
         import torch
 
         # "Relevant:" has to be at the end, however long the document is.
-        room = self._most - len(self._question)
-        cut = [f"Query: {query} Document: {text[: self._most * _CHARS_PER_TOKEN]}" for text in texts]
-        ids = [self._pieces(text)[:room] + self._question for text in cut]
-        read = self._tokenizer.pad({"input_ids": ids}, return_tensors="pt").to(self._network.device)
+        room = self._max_tokens - len(self._question)
+        ids: list[list[int]] = []
+        for text in texts:
+            document = text[: self._max_tokens * _CHARS_PER_TOKEN]
+            ids.append(self._pieces(f"Query: {query} Document: {document}")[:room] + self._question)
+        tokens = self._tokenizer.pad({"input_ids": ids}, return_tensors="pt").to(self._network.device)
         start = int(self._network.config.decoder_start_token_id)
-        first = torch.full((len(ids), 1), start, device=self._network.device)
+        starts = torch.full((len(ids), 1), start, device=self._network.device)
         with torch.no_grad():
-            found = self._network(
-                input_ids=read["input_ids"], attention_mask=read["attention_mask"], decoder_input_ids=first
+            output = self._network(
+                input_ids=tokens["input_ids"],
+                attention_mask=tokens["attention_mask"],
+                decoder_input_ids=starts,
             )
-        return _true_of_two(found.logits[:, 0, self._words].float())
+        return _true_of_two(output.logits[:, 0, self._words].float())
 
     def _pieces(self, text: str) -> list[int]:
         pieces: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]

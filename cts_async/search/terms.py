@@ -41,11 +41,13 @@ def fold(text: str) -> str:
 
 def terms(text: str, *, keep_stops: bool = False) -> list[str]:
     """Return the terms of `text` in order, with repetitions; without stop words unless `keep_stops`."""
-    found: list[str] = []
+    stems: list[str] = []
     for run in _RUN.findall(fold(text)):
-        words: Iterable[str] = _tokenizer().cut_for_search(run, HMM=False) if _IS_HAN.match(run) else (run,)
-        found.extend(stem(word) for word in words if keep_stops or word not in STOP_WORDS)
-    return found
+        words: Iterable[str] = (run,)
+        if _IS_HAN.match(run):
+            words = _tokenizer().cut_for_search(run, HMM=False)
+        stems.extend(stem(word) for word in words if keep_stops or word not in STOP_WORDS)
+    return stems
 
 
 def query_terms(query: str) -> list[str]:
@@ -53,11 +55,16 @@ def query_terms(query: str) -> list[str]:
     return list(dict.fromkeys(terms(query) or terms(query, keep_stops=True)))
 
 
-def present(text: str, wanted: Collection[str]) -> set[str]:
-    """Return the `wanted` terms that occur in `text`: Chinese ones anywhere, others as whole words."""
+def present(text: str, searched: Collection[str]) -> set[str]:
+    """Return the terms `searched` that occur in `text`: Chinese ones anywhere, others as whole words."""
     folded = fold(text)
     words = {stem(run) for run in _RUN.findall(folded)}
-    return {term for term in wanted if (term in folded if _IS_HAN.match(term) else term in words)}
+    terms_there: set[str] = set()
+    for term in searched:
+        place: Collection[str] = folded if _IS_HAN.match(term) else words
+        if term in place:
+            terms_there.add(term)
+    return terms_there
 
 
 @lru_cache(maxsize=1 << 16)
@@ -66,7 +73,9 @@ def stem(word: str) -> str:
     if len(word) < 4 or not word.isascii():
         return word
     word = _without_suffix(_singular(word))
-    return word[:-1] if len(word) > 3 and word.endswith("e") and not word.endswith("ee") else word
+    if len(word) > 3 and word.endswith("e") and not word.endswith("ee"):
+        return word[:-1]
+    return word
 
 
 def _singular(word: str) -> str:
@@ -84,8 +93,12 @@ def _without_suffix(word: str) -> str:
         return word[:-3] + "y"
     for suffix in ("ing", "ed"):
         base = word.removesuffix(suffix)
-        if base != word and len(base) > 2 and not word.endswith("eed") and _VOWEL.search(base):
-            return base[:-1] if base[-1] == base[-2] and base[-1] not in "lsz" else base
+        has_suffix = base != word and not word.endswith("eed")
+        if not has_suffix or len(base) < 3 or not _VOWEL.search(base):
+            continue
+        if base[-1] == base[-2] and base[-1] not in "lsz":  # planned, but neither falling nor passed
+            return base[:-1]
+        return base
     return word
 
 
@@ -93,9 +106,12 @@ def pieces(text: str) -> Iterator[str]:
     """Split `text` without loss into words as they are written, Chinese ones too, and what is between them."""
     end = 0
     for run in _RUN.finditer(text):
-        if between := text[end : run.start()]:
-            yield between
-        yield from _tokenizer().cut(run[0], HMM=False) if _IS_HAN.match(run[0]) else (run[0],)
+        if run.start() > end:
+            yield text[end : run.start()]
+        if _IS_HAN.match(run[0]):
+            yield from _tokenizer().cut(run[0], HMM=False)
+        else:
+            yield run[0]
         end = run.end()
     if text[end:]:
         yield text[end:]
@@ -141,9 +157,11 @@ def sentence_spans(text: str, max_chars: int) -> list[Span]:
     """Return (start, end) of each sentence, trimmed, in order; one longer than `max_chars` is cut."""
     spans: list[Span] = []
     start = 0
-    for end in [match.end() for match in _SENTENCE_END.finditer(text)] + [len(text)]:
-        spans.extend(_trimmed_and_cut(text, start, end, max(1, max_chars)))
-        start = end
+    max_chars = max(1, max_chars)
+    for sentence_end in _SENTENCE_END.finditer(text):
+        spans.extend(_trimmed_and_cut(text, start, sentence_end.end(), max_chars))
+        start = sentence_end.end()
+    spans.extend(_trimmed_and_cut(text, start, len(text), max_chars))
     return spans
 
 
@@ -180,23 +198,29 @@ def best_window(text: str, weights: Mapping[str, float], max_chars: int) -> str:
     spans = sentence_spans(text, max_chars)
     if not spans:
         return ""
-    found = [present(text[start:end], weights) for start, end in spans]
+    terms_by_sentence = [present(text[start:end], weights) for start, end in spans]
 
-    def last_from(first: int) -> int:
-        last = first
-        while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= max_chars:
-            last += 1
-        return last
+    def window_from(row: int) -> range:
+        """The sentences from `row` on that fit together."""
+        stop = row + 1
+        while stop < len(spans) and spans[stop][1] - spans[row][0] <= max_chars:
+            stop += 1
+        return range(row, stop)
 
-    def weight(first: int) -> float:
-        held = set().union(*found[first : last_from(first) + 1])
-        return sum(weight for term, weight in weights.items() if term in held)
-
-    first = max([row for row, held in enumerate(found) if held] or [0], key=lambda row: (weight(row), -row))
-    end = spans[last_from(first)][1]
-    while first > 0 and end - spans[first - 1][0] <= max_chars:  # fill the rest of the room from before
-        first -= 1
-    return " ".join(text[spans[first][0] : end].split())
+    best, best_weight = window_from(0), -math.inf
+    for row, sentence_terms in enumerate(terms_by_sentence):
+        # A sentence without a term only takes room from those behind it.
+        if not sentence_terms:
+            continue
+        window = window_from(row)
+        window_terms = set().union(*terms_by_sentence[row : window.stop])
+        weight = sum(weight for term, weight in weights.items() if term in window_terms)
+        if weight > best_weight:
+            best, best_weight = window, weight
+    begin, end = best.start, spans[best.stop - 1][1]
+    while begin > 0 and end - spans[begin - 1][0] <= max_chars:  # fill the rest of the room from before
+        begin -= 1
+    return " ".join(text[spans[begin][0] : end].split())
 
 
 def extract_for_goal(text: str, goal: str, max_chars: int) -> str:
@@ -209,17 +233,22 @@ def extract_for_goal(text: str, goal: str, max_chars: int) -> str:
     if len(text) <= max_chars:
         return text
     spans = sentence_spans(text, min(_SENTENCE_CHARS, max_chars))
-    wanted = query_terms(goal)
-    found = [present(text[start:end], wanted) for start, end in spans]
-    sentences_with = Counter(term for held in found for term in held)
-    weights = {term: math.log1p(len(found) / count) for term, count in sentences_with.items()}
-    scores = [math.fsum(weights[term] for term in held) for held in found]
+    goal_terms = query_terms(goal)
+    terms_of = {span: present(text[span[0] : span[1]], goal_terms) for span in spans}
+    n_sentences: Counter[str] = Counter()
+    for sentence_terms in terms_of.values():
+        n_sentences.update(sentence_terms)
+    weights = {term: math.log1p(len(spans) / n) for term, n in n_sentences.items()}
+
+    def score(span: Span) -> float:
+        return math.fsum(weights[term] for term in terms_of[span])
+
     chosen: list[Span] = []
     room = max_chars + 1
-    for row in sorted(range(len(spans)), key=lambda row: -scores[row]):
-        start, end = spans[row]
+    for span in sorted(spans, key=score, reverse=True):  # a stable sort: equal ones stay in page order
+        start, end = span
         if end - start + 1 <= room:  # one character stands between it and the next
-            chosen.append(spans[row])
+            chosen.append(span)
             room -= end - start + 1
     return _assembled(text, sorted(chosen))
 
@@ -230,7 +259,8 @@ def _assembled(text: str, spans: Sequence[Span]) -> str:
     before = 0
     for start, end in spans:
         gap = text[before:start]
-        parts.append("" if not gap else " " if gap == " " else "\n")
+        if gap:
+            parts.append(" " if gap == " " else "\n")
         parts.append(text[start:end])
         before = end
     return "".join(parts).strip()

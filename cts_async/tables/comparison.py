@@ -94,28 +94,35 @@ def compare_runs(
     present, and the family of tests is all pairs.
     """
     notes: list[str] = []
-    every = find_runs(words)
-    found = [one for one in every if not is_conversation(one.path)]
-    if not found:
-        raise UsageError(f"{every[0].path}: conversations without scores (cts converse) cannot be compared")
-    check_same_data(one.path for one in found)
+    named_runs = find_runs(words)
+    runs = [run for run in named_runs if not is_conversation(run.path)]
+    if not runs:
+        path = named_runs[0].path
+        raise UsageError(f"{path}: conversations without scores (cts converse) cannot be compared")
+    check_same_data(run.path for run in runs)
     if baseline is None:
-        found = of_one_agent(found, notes.append)
-    board = make_board(read_runs(found, notes.append))
+        runs = of_one_agent(runs, notes.append)
+    board = make_board(read_runs(runs, notes.append))
     if len(board.entrants) < 2 and not partial:
-        alone = f"one run alone ({board.entrants[0].directory}): name at least two, or the folder that they are in"
-        raise UsageError(". ".join([alone, *notes]))
-    if not board.judges and not judges and ((stabilities := tuple(_stabilities(board))) or partial):
+        directory = board.entrants[0].directory
+        problem = f"one run alone ({directory}): name at least two, or the folder that they are in"
+        raise UsageError(". ".join([problem, *notes]))
+    if not board.judges and not judges:
         # Runs without a search have User Answerer and Rewriter to compare, too.
-        notes += [*board.remarks, *(note for entrant in board.entrants for note in _unfinished(entrant))]
-        return RunsCompared(board, "", False, (), None, stabilities, tuple(notes), seed)
+        stabilities = tuple(_stabilities(board))
+        if stabilities or partial:
+            notes += board.remarks
+            for entrant in board.entrants:
+                notes += _unfinished(entrant)
+            return RunsCompared(board, "", False, (), None, stabilities, tuple(notes), seed)
     reference = ""
-    if baseline is None and not _called(board, ORIG):
+    if baseline is None and not _labels_matching(board, ORIG):
         notes.append(f"No differences: {_no_orig(board)}.")
     else:
         reference = baseline_of(board, baseline)
     compared = compare_board(board, judges, reference, against_baseline=baseline is not None, seed=seed)
-    return replace(compared, notes=(*notes, *compared.notes))
+    notes += compared.notes
+    return replace(compared, notes=tuple(notes))
 
 
 def compare_board(
@@ -137,41 +144,45 @@ def compare_board(
         if judge not in board.judges:
             raise UsageError(f"no run here was judged by {judge!r}; there are {', '.join(board.judges)}")
     chosen = tuple(dict.fromkeys(judges)) or board.judges
+    judged: list[Judged] = []
+    for judge in chosen:
+        judged.append(compare_under(board, judge, baseline, against_baseline=against_baseline, seed=seed))
     return RunsCompared(
         board=board,
         baseline=baseline,
         against_baseline=against_baseline,
-        judged=tuple(
-            compare_under(board, judge, baseline, against_baseline=against_baseline, seed=seed)
-            for judge in chosen
-        ),
+        judged=tuple(judged),
         robustness=robustness(board, chosen, judges),
         stabilities=tuple(_stabilities(board)),
-        notes=(*board.remarks, *_notes(board, chosen[0])),
+        notes=tuple(chain(board.remarks, _notes(board, chosen[0]))),
         seed=seed,
     )
 
 
-def baseline_of(board: Board, wanted: str | None = None) -> str:
+def baseline_of(board: Board, name: str | None = None) -> str:
     """Return the label of the system that differences are to: orig, or another. Raises UsageError if it is ambiguous."""
-    name = ORIG if wanted is None else wanted
-    alike = _called(board, name)
-    if len(alike) == 1:
-        return alike[0]
-    if alike:
+    labels = _labels_matching(board, name or ORIG)
+    if len(labels) == 1:
+        return labels[0]
+    if labels:
         raise UsageError(
-            f"several runs are {name}: {', '.join(alike)}; choose one with --baseline, or name the runs to compare"
+            f"several runs are {name or ORIG}: {', '.join(labels)}; choose one with --baseline, or name the runs to "
+            "compare"
         )
-    if wanted is None:
+    if name is None:
         raise UsageError(_no_orig(board))
-    raise UsageError(f"--baseline {wanted}: no such system here; there are {', '.join(board.systems)}")
+    raise UsageError(f"--baseline {name}: no such system here; there are {', '.join(board.systems)}")
 
 
-def _called(board: Board, name: str) -> list[str]:
+def _labels_matching(board: Board, name: str) -> list[str]:
     """Return the labels that match a name: itself, else those of a system or directory of that name."""
     if name in board.systems:
         return [name]
-    return [e.label for e in board.entrants if name in (e.system, e.directory.name, str(e.directory))]
+    labels: list[str] = []
+    for entrant in board.entrants:
+        if name in (entrant.system, entrant.directory.name, str(entrant.directory)):
+            labels.append(entrant.label)
+    return labels
 
 
 def _no_orig(board: Board) -> str:
@@ -191,35 +202,43 @@ def _stabilities(board: Board) -> Iterator[Stability]:
         if len({entrant.support for entrant in group}) < 2:
             continue
         runs = [read_run(entrant.directory, without=("answer",)) for entrant in group]
-        for one, other in combinations(runs, 2):
-            supports = one.support, other.support
-            if supports[0] != supports[1]:  # named as in the paper: GPT-ERNIE
-                yield stability(
-                    one, other, (f"{clarifier}-{supports[0]} k{k}", f"{clarifier}-{supports[1]} k{k}")
+        for run, compared_run in combinations(runs, 2):
+            if run.support != compared_run.support:
+                # Named as in the paper: GPT-ERNIE.
+                name, compared_name = (
+                    f"{clarifier}-{run.support} k{k}",
+                    f"{clarifier}-{compared_run.support} k{k}",
                 )
+                yield stability(run, compared_run, (name, compared_name))
 
 
 def _notes(board: Board, judge: str) -> Iterator[str]:
     """Yield facts that a reader has to know before relying on the numbers."""
-    n_scored = dict(zip(board.systems, (~np.isnan(board.scores[judge])).sum(axis=0).tolist(), strict=True))
-    if len({n for n in n_scored.values() if n}) > 1:
-        counts = ", ".join(f"{system} {n}" for system, n in n_scored.items() if n)
+    is_scored = ~np.isnan(board.scores[judge])
+    n_scored: dict[str, int] = {}
+    for system, n in zip(board.systems, is_scored.sum(axis=0).tolist(), strict=True):
+        if n:
+            n_scored[system] = n
+    if len(set(n_scored.values())) > 1:
+        counts = ", ".join(f"{system} {n}" for system, n in n_scored.items())
         yield (
             f"n differs between systems under {judge} ({counts}): their means are over different instances. Compare "
             "systems by paired differences, or by means over the instances that all of them have."
         )
     for entrant in board.entrants:
-        label, where = entrant.label, entrant.directory
+        label, directory = entrant.label, entrant.directory
         yield from _unfinished(entrant)
         if entrant.n_failed and not entrant.n_done:
-            yield f"Nothing but failures, so left out: {label} (the run's command with --retry-failed; {where})."
+            yield f"Nothing but failures, so left out: {label} (the run's command with --retry-failed; {directory})."
         elif entrant.stop_after:
-            yield f"Nothing searched, so without scores: {label} (stopped after {entrant.stop_after}; {where})."
+            yield f"Nothing searched, so without scores: {label} (stopped after {entrant.stop_after}; {directory})."
         elif entrant.n_done and judge not in entrant.judges:
-            yield f"Not judged by {judge}: {label} ({shlex.join(['cts', 'judge', str(where), '--judge', judge])})."
+            command = shlex.join(["cts", "judge", str(directory), "--judge", judge])
+            yield f"Not judged by {judge}: {label} ({command})."
     agents: dict[str, list[str]] = defaultdict(list)
     for entrant in board.entrants:
-        if agent := entrant.players.get("agent"):
+        agent = entrant.players.get("agent")
+        if agent:
             agents[agent].append(entrant.label)
     if len(agents) > 1:
         listed = "; ".join(f"{agent}: {', '.join(labels)}" for agent, labels in agents.items())
@@ -231,24 +250,32 @@ def _unfinished(entrant: FinishedRun) -> Iterator[str]:
         yield f"Unfinished: {entrant.label} has {entrant.progress} ({entrant.directory})."
 
 
-def comparison_json(found: RunsCompared) -> dict[str, Any]:
+def comparison_json(compared: RunsCompared) -> dict[str, Any]:
     """Return all numbers, unrounded."""
-    board = found.board
-    return {
-        "data": next((dict(e.data) for e in board.entrants if e.data), {}),
-        "baseline": found.baseline or None,
-        "seed": found.seed,
-        **caveats_json(found.caveats),
-        "systems": [_system_json(entrant) for entrant in board.entrants],
-        "judges": [_judged_json(judged, found) for judged in found.judged],
-        "judge_robustness": asdict(found.robustness) if found.robustness else None,
-        "supporting_backbones": [asdict(row) for row in found.stabilities],
-        "notes": list(found.notes),
+    board = compared.board
+    data: dict[str, Any] = {}
+    for entrant in board.entrants:
+        data = entrant.data.as_json()
+        if data:  # the same in all runs that have it; candidates have none
+            break
+    result: dict[str, Any] = {
+        "data": data,
+        "baseline": compared.baseline or None,
+        "seed": compared.seed,
     }
+    result |= caveats_json(compared.caveats)
+    result["systems"] = [_system_json(entrant) for entrant in board.entrants]
+    result["judges"] = [_judged_json(judged, compared) for judged in compared.judged]
+    result["judge_robustness"] = None
+    if compared.robustness:
+        result["judge_robustness"] = asdict(compared.robustness)
+    result["supporting_backbones"] = [asdict(row) for row in compared.stabilities]
+    result["notes"] = list(compared.notes)
+    return result
 
 
 def _system_json(entrant: FinishedRun) -> dict[str, Any]:
-    return {
+    row: dict[str, Any] = {
         "system": entrant.label,
         "directory": str(entrant.directory),
         "clarifier": entrant.clarifier or None,
@@ -259,108 +286,134 @@ def _system_json(entrant: FinishedRun) -> dict[str, Any]:
         "n_done": entrant.n_done,
         "n_failed": entrant.n_failed,
         "n_missing": entrant.n_missing,
-        **caveats_json([entrant.caveat]),
     }
+    return row | caveats_json([entrant.caveat])
 
 
-def _judged_json(judged: Judged, found: RunsCompared) -> dict[str, Any]:
+def _judged_json(judged: Judged, compared: RunsCompared) -> dict[str, Any]:
+    leaderboard: list[dict[str, Any]] = []
+    for standing in judged.standings:
+        row = _standing_fields(standing)
+        row["delta"] = None
+        if standing.gain:
+            row["delta"] = _gain_fields(standing.gain)
+        leaderboard.append(row)
+    family: dict[str, Any] = {"tests": len(judged.pairs), "against": None}
+    if compared.against_baseline:
+        family["against"] = compared.baseline
     return {
         "judge": judged.judge,
-        "leaderboard": [
-            _standing_fields(one)
-            | {"delta": one.gain and {**asdict(one.gain), "too_short": one.gain.too_short}}
-            for one in judged.standings
-        ],
-        "family": {
-            "tests": len(judged.pairs),
-            "against": found.baseline if found.against_baseline else None,
-        },
+        "leaderboard": leaderboard,
+        "family": family,
         "pairs": [asdict(pair) for pair in judged.pairs],
     }
 
 
-def _standing_fields(one: Standing) -> dict[str, Any]:
-    """What JSON and tables have of a system under a judge, without its difference to the baseline."""
-    return {
-        "system": one.system,
-        "k": one.k,
-        **asdict(one.scores),
-        "n_common": one.n_common,
-        "common_mean": one.common_mean,
-        "judge_is": "+".join(one.judge_is) or None,
-        "best_or_tied": one.best,
-        "testable": one.testable,
-        "delta_p_holm": one.p_holm,
+def _gain_fields(gain: Difference) -> dict[str, Any]:
+    fields = asdict(gain)
+    fields["too_short"] = gain.too_short
+    return fields
+
+
+def _standing_fields(standing: Standing) -> dict[str, Any]:
+    """What JSON and tables have of a system under a judge, without its gain over the baseline."""
+    fields: dict[str, Any] = {"system": standing.system, "k": standing.k}
+    fields |= asdict(standing.scores)
+    return fields | {
+        "n_common": standing.n_common,
+        "common_mean": standing.common_mean,
+        "judge_is": "+".join(standing.judge_is) or None,
+        "best_or_tied": standing.best,
+        "testable": standing.testable,
+        "delta_p_holm": standing.p_holm,
     }
 
 
 # The paper's tables
 
 
-def comparison_tables(found: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[DataTable]:
+def comparison_tables(compared: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[DataTable]:
     """Yield every table that has content. With `main_only` leaderboard and tests of the first judge only."""
-    made = [
-        *(judged_tables(one, found, all_pairs=all_pairs) for one in found.judged[: 1 if main_only else None]),
-        judges_tables(found),
-    ]
-    for table in chain.from_iterable(made):
-        yield with_caveats(table, found.caveats)
+    shown = compared.judged
+    if main_only:
+        shown = compared.judged[:1]
+    tables: list[DataTable] = []
+    for judged in shown:
+        tables += judged_tables(judged, compared, all_pairs=all_pairs)
+    tables += judges_tables(compared)
+    for table in tables:
+        yield with_caveats(table, compared.caveats)
 
 
-def judged_tables(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Iterator[DataTable]:
+def judged_tables(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> Iterator[DataTable]:
     """Yield leaderboard, intervals and tests under one judge."""
-    yield _leaderboard_table(judged, found)
+    yield _leaderboard_table(judged, compared)
     if any(standing.gain for standing in judged.standings):
-        yield _interval_table(judged, found.baseline)
+        yield _interval_table(judged, compared.baseline)
     if judged.pairs:
-        yield _pairs_table(judged, found, all_pairs=all_pairs)
+        yield _pairs_table(judged, compared, all_pairs=all_pairs)
 
 
-def judges_tables(found: RunsCompared) -> Iterator[DataTable]:
+def judges_tables(compared: RunsCompared) -> Iterator[DataTable]:
     """Yield tables of the robustness to the judge and to the supporting model."""
-    if found.robustness:
-        yield _judges_table(found.robustness)
-        yield _agreement_table(found.robustness)
-    if found.stabilities:
-        yield _stability_table(found.stabilities)
+    if compared.robustness:
+        yield _judges_table(compared.robustness)
+        yield _agreement_table(compared.robustness)
+    if compared.stabilities:
+        yield _stability_table(compared.stabilities)
 
 
-def _leaderboard_table(judged: Judged, found: RunsCompared) -> DataTable:
+def _leaderboard_table(judged: Judged, compared: RunsCompared) -> DataTable:
     """The leaderboard (paper, tables 2 and 6)."""
-    baseline = found.baseline
-    rows: list[dict[str, Any]] = [
-        {"system": one.system, "k": one.k, "delta": one.gain.mean if one.gain else None}
-        | _standing_fields(one)
-        for one in judged.ranked
-    ]
-    n_rivals = sum(row["best_or_tied"] is not None for row in rows)
-    others = []
-    if judged.n_differs:
-        others.append(Column("common", number("common_mean", ".3f"), rank=BEST))
-    if rows_failed := any(row["n_failed"] for row in rows):
-        others.append(Column("failed=0", number("mean_failed_as_0", ".3f")))
-    columns = (
+    baseline = compared.baseline
+    rows: list[dict[str, Any]] = []
+    for standing in judged.ranked:
+        row: dict[str, Any] = {"system": standing.system, "k": standing.k, "delta": None}
+        if standing.gain:
+            row["delta"] = standing.gain.mean
+        rows.append(row | _standing_fields(standing))
+    columns = [
         Column("system", system_name, numeric=False),
         Column("k", lambda row: str(row["k"] or "-")),
-        Column("mean (Δ)" if baseline else "mean", _mean, rank=None if judged.n_differs else BEST),
-        *others,
-        *(Column(name, number(name, ".3f"), optional=True) for name in ("p50", "p90", "min", "max")),
-        Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"),
-        Column("failed", text("n_failed")),
-    )
-    to = f"; Δ is the mean paired difference to {baseline}" if baseline else ""
-    common = counted(rows[0]["n_common"], "instance")
-    remarks = _non_empty(
-        f"common: the mean over the {common} that all systems have; the mean is over each system's own."
-        if judged.n_differs
-        else "",
-        "failed=0: the mean with each failed instance counted as 0." if rows_failed else "",
-        "" if found.caveats or n_rivals == 1 else best_sentence(judged),
-        OWN_NOTE if any(row["judge_is"] for row in rows) else "",
-    )
-    caption = f"judge {judged.judge}{to}"
+    ]
+    remarks: list[str] = []
+    caption = f"judge {judged.judge}"
+    heading = "mean"
+    if baseline:
+        heading = "mean (Δ)"
+        caption += f"; Δ is the mean paired difference to {baseline}"
+    if judged.n_differs:
+        # Means over different instances do not rank systems: those over the common ones do.
+        columns.append(Column(heading, _mean))
+        columns.append(Column("common", number("common_mean", ".3f"), rank=BEST))
+        n_common = counted(rows[0]["n_common"], "instance")
+        remarks.append(
+            f"common: the mean over the {n_common} that all systems have; the mean is over each system's own."
+        )
+    else:
+        columns.append(Column(heading, _mean, rank=BEST))
+    if any(row["n_failed"] for row in rows):
+        columns.append(Column("failed=0", number("mean_failed_as_0", ".3f")))
+        remarks.append("failed=0: the mean with each failed instance counted as 0.")
+    for name in ("p50", "p90", "min", "max"):
+        columns.append(Column(name, number(name, ".3f"), optional=True))
+    columns.append(Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"))
+    columns.append(Column("failed", text("n_failed")))
+    n_rivals = sum(row["best_or_tied"] is not None for row in rows)
+    if not compared.caveats and n_rivals != 1:
+        sentence = best_sentence(judged)
+        if sentence:
+            remarks.append(sentence)
+    if any(row["judge_is"] for row in rows):
+        remarks.append(OWN_NOTE)
     return DataTable(
-        "leaderboard", "restore_score_100", caption, columns, rows, remarks=remarks, bold_note=BOLD_NOTE
+        "leaderboard",
+        "restore_score_100",
+        caption,
+        columns,
+        rows,
+        remarks=tuple(remarks),
+        bold_note=BOLD_NOTE,
     )
 
 
@@ -370,7 +423,9 @@ OWN_NOTE: Final = f"{OWN_MARK} the judge is this system's Clarifier or agent: {S
 
 def system_name(row: Row) -> str:
     """Show a system, marked if its judge judges text of its own."""
-    return f"{row['system']} {OWN_MARK}" if row["judge_is"] else str(row["system"])
+    if row["judge_is"]:
+        return f"{row['system']} {OWN_MARK}"
+    return str(row["system"])
 
 
 BEST: Final[Rank] = lambda row: row["best_or_tied"]  # noqa: E731
@@ -387,13 +442,20 @@ def references_of(board: Board) -> frozenset[str]:
 
 
 def _mean(row: Row) -> str:
-    return f"{row['mean']:.3f}" + ("" if row["delta"] is None else f" ({row['delta']:+.3f})")
+    mean = f"{row['mean']:.3f}"
+    if row["delta"] is None:
+        return mean
+    return f"{mean} ({row['delta']:+.3f})"
 
 
 def _interval_table(judged: Judged, baseline: str) -> DataTable:
     """Intervals of the differences (paper, table 3)."""
-    gains = [(standing.system, standing.gain) for standing in judged.standings if standing.gain]
-    rows = [{"system": system, **asdict(gain), "too_short": gain.too_short} for system, gain in gains]
+    gains: list[Difference] = []
+    rows: list[dict[str, Any]] = []
+    for standing in judged.standings:
+        if standing.gain:
+            gains.append(standing.gain)
+            rows.append({"system": standing.system} | _gain_fields(standing.gain))
     columns = (
         Column("system", text("system"), numeric=False),
         Column("pairs", text("n")),
@@ -401,7 +463,7 @@ def _interval_table(judged: Judged, baseline: str) -> DataTable:
         Column("mean Δ", number("mean", "+.3f")),
         Column("95 % CI", _interval),
     )
-    remarks = interval_notes(gain for _, gain in gains)
+    remarks = interval_notes(gains)
     caption = (
         f"judge {judged.judge}; paired bootstrap, 95 % CI, over the instances scored in both; differ: those whose two "
         "scores are not the same"
@@ -417,13 +479,16 @@ def _interval(row: Row) -> str:
     if gain.interval is None:
         return NO_INTERVAL
     low, high = gain.interval
-    return f"[{low:.3f}, {high:.3f}]{SHORT_MARK if gain.too_short else ''}"
+    interval = f"[{low:.3f}, {high:.3f}]"
+    if gain.too_short:
+        interval += SHORT_MARK
+    return interval
 
 
-def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> DataTable:
+def _pairs_table(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> DataTable:
     """Permutation tests with Holm's correction, the difference that each can detect, and the n that it needs."""
-    tests, baseline, shown = len(judged.pairs), found.baseline, judged.pairs
-    if tests > MOST_PAIRS and not all_pairs and not found.against_baseline:
+    n_tests, baseline, shown = len(judged.pairs), compared.baseline, judged.pairs
+    if n_tests > MOST_PAIRS and not all_pairs and not compared.against_baseline:
         with_baseline = tuple(pair for pair in judged.pairs if baseline in (pair.system, pair.other))
         shown = with_baseline or judged.pairs[:MOST_PAIRS]
     columns = (
@@ -437,75 +502,92 @@ def _pairs_table(judged: Judged, found: RunsCompared, *, all_pairs: bool) -> Dat
         Column("detects Holm", number("detectable_holm", ".3f")),
         Column("n needed Holm", number("n_needed_holm", ",")),
     )
-    family = "1 pair" if tests == 1 else f"all {tests} pairs"
-    if found.against_baseline:
-        family = f"{counted(tests, 'test')} against {baseline}"
-    hopeless = sum(pair.hopeless for pair in judged.pairs)
-    significant = sum(pair.significant for pair in judged.pairs)
-    least = min(pair.n for pair in judged.pairs)
-    level = (
-        f"{ALPHA}"
-        if tests == 1
-        else f"{ALPHA} / {tests} = {holm_alpha(tests):.2g}, the strictest of Holm's levels"
-    )
-    remarks = _non_empty(
+    family = f"all {n_tests} pairs"
+    level = f"{ALPHA} / {n_tests} = {holm_alpha(n_tests):.2g}, the strictest of Holm's levels"
+    if n_tests == 1:
+        family = "1 pair"
+        level = f"{ALPHA}"
+    if compared.against_baseline:
+        family = f"{counted(n_tests, 'test')} against {baseline}"
+    remarks = [
         f"p by sign flips: exact for at most {EXACT} differing instances, by the normal distribution from {MANY:,}. "
         f"detects: the true difference that n instances show in {POWER:.0%} of cases at {level}; n needed: how many "
-        "would show this one there. - where too few differ to show any, or all differ by the same.",
-        f"Shown are {len(shown)} of {tests} pairs, of which {significant} differ at {ALPHA}; --pairs shows them all."
-        if len(shown) < tests
-        else "",
-    )
+        "would show this one there. - where too few differ to show any, or all differ by the same."
+    ]
+    if len(shown) < n_tests:
+        n_significant = sum(pair.significant for pair in judged.pairs)
+        remarks.append(
+            f"Shown are {len(shown)} of {n_tests} pairs, of which {n_significant} differ at {ALPHA}; --pairs shows them "
+            "all."
+        )
     caption = f"judge {judged.judge}; Holm over {family}"
-    if hopeless:
-        caption += f". Too few instances differ in {hopeless} of {tests} tests for any p to reach {level}"
-    elif least < ENOUGH:
+    n_hopeless = sum(pair.hopeless for pair in judged.pairs)
+    fewest = min(pair.n for pair in judged.pairs)
+    if n_hopeless:
+        caption += f". Too few instances differ in {n_hopeless} of {n_tests} tests for any p to reach {level}"
+    elif fewest < ENOUGH:
         caption += (
-            f". Few instances (n from {least}): a p above {ALPHA} does not show that two systems are equal"
+            f". Few instances (n from {fewest}): a p above {ALPHA} does not show that two systems are equal"
         )
     rows = [asdict(pair) for pair in shown]
-    return DataTable("pairs", "Paired permutation tests", caption, columns, rows, remarks=remarks)
+    return DataTable("pairs", "Paired permutation tests", caption, columns, rows, remarks=tuple(remarks))
 
 
-def _judges_table(found: Robustness) -> DataTable:
+def _judges_table(robust: Robustness) -> DataTable:
     """Robustness to the judge (paper, table 9), with a column for each judge so that many systems fit."""
-    first = next(judge for judge in found.judges if judge.judge in found.counted)
-    shared = [i for i, mean in enumerate(first.common_means) if mean is not None]
-    judges = {one.judge: one.means for one in found.judges}
-    if any(judge.n_scored[i] != found.n_common for judge in found.judges for i in shared):
-        judges |= {f"{one.judge} (n={found.n_common})": one.common_means for one in found.judges}
-    rows = [
-        {"system": system, **{name: means[i] for name, means in judges.items()}}
-        for i, system in enumerate(found.systems)
-    ]
-    scores = (Column(name, number(name, ".2f")) for name in judges)
-    columns = (Column("system", text("system"), numeric=False), *scores)
+    counted_judges = [judge for judge in robust.judges if judge.judge in robust.counted]
+    shared = [place for place, mean in enumerate(counted_judges[0].common_means) if mean is not None]
+    means_by_heading = {judge.judge: judge.means for judge in robust.judges}
+    if any(judge.n_scored[place] != robust.n_common for judge in robust.judges for place in shared):
+        for judge in robust.judges:
+            means_by_heading[f"{judge.judge} (n={robust.n_common})"] = judge.common_means
+    columns = [Column("system", text("system"), numeric=False)]
+    for heading in means_by_heading:
+        columns.append(Column(heading, number(heading, ".2f")))
+    rows: list[dict[str, Any]] = []
+    for place, system in enumerate(robust.systems):
+        row: dict[str, Any] = {"system": system}
+        for heading, means in means_by_heading.items():
+            row[heading] = means[place]
+        rows.append(row)
     remarks: list[str] = []
     if len(shared) > 1:
-        for judge in found.judges:
-            also = " (a reference, not counted)" if judge.judge in found.references else ""
-            remarks.append(f"Order of the means by {judge.judge}{also}: {judge.ordering}")
-    if found.same_order is not None:
-        from_whom = "each of them" if found.references else "every judge"
+        for judge in robust.judges:
+            name = judge.judge
+            if judge.judge in robust.references:
+                name += " (a reference, not counted)"
+            remarks.append(f"Order of the means by {name}: {judge.ordering}")
+    if robust.same_order is not None:
+        judges = "every judge"
+        if robust.references:
+            judges = "each of them"
         remarks.append(
-            f"{_order_statement(found)}, by the means over the {counted(found.n_common, 'instance')} that {len(shared)} "
-            f"of {len(found.systems)} systems have from {from_whom}; means may differ by chance (see the paired tests)."
+            f"{_order_statement(robust)}, by the means over the {counted(robust.n_common, 'instance')} that "
+            f"{len(shared)} of {len(robust.systems)} systems have from {judges}; means may differ by chance (see the "
+            "paired tests)."
         )
     caption = "mean restore_score_100 by judge"
     return DataTable("judges", "Robustness to the judge", caption, columns, rows, remarks=tuple(remarks))
 
 
-def _order_statement(found: Robustness) -> str:
+def _order_statement(robust: Robustness) -> str:
     """Say whether the counted judges order the systems alike; they are named where others are shown beside them."""
-    alike = "alike" if found.same_order else "differently"
-    names = f" ({', '.join(found.counted)})" if found.references else ""
-    return f"The {len(found.counted)} judges{names} order the systems {alike}"
+    judges = f"The {len(robust.counted)} judges"
+    if robust.references:
+        judges += f" ({', '.join(robust.counted)})"
+    if robust.same_order:
+        return f"{judges} order the systems alike"
+    return f"{judges} order the systems differently"
 
 
-def _agreement_table(found: Robustness) -> DataTable:
+def _agreement_table(robust: Robustness) -> DataTable:
     """Agreement of the judges' labels, nugget by nugget."""
-    taus = {(order.judge, order.other): order.tau for order in found.orders}
-    rows = [{**asdict(pair), "tau": taus.get((pair.judge, pair.other))} for pair in found.agreements]
+    taus = {(order.judge, order.other): order.tau for order in robust.orders}
+    rows: list[dict[str, Any]] = []
+    for pair in robust.agreements:
+        row = asdict(pair)
+        row["tau"] = taus.get((pair.judge, pair.other))
+        rows.append(row)
     columns = (
         *text_columns("judge", "other"),
         Column("nuggets", number("n_nuggets", ",")),
@@ -516,25 +598,34 @@ def _agreement_table(found: Robustness) -> DataTable:
         Column("r", number("score_r", ".3f")),
         Column("tau", number("tau", ".3f")),
     )
-    alphas = ["-" if a is None else f"{a:.3f}" for a in (found.alpha_nominal, found.alpha_ordinal)]
-    together = f"of {', '.join(found.counted)}" if found.references else "of all judges"
-    alpha = "Krippendorff's alpha {}: {} nominal, {} ordinal.".format(together, *alphas)
-    shares = (
-        f"Labels of {judge.judge}: "
-        + ", ".join(f"{judge.shares[label]:.1%} {label}" for label in reversed(LABELS))
-        for judge in found.judges
-        if judge.shares
-    )
+    remarks: list[str] = []
     # A single counted judge agrees with nobody: its agreement with the reference is in the row.
-    remarks = (*([alpha] if len(found.counted) > 1 else []), *shares)
+    if len(robust.counted) > 1:
+        judges = "all judges"
+        if robust.references:
+            judges = ", ".join(robust.counted)
+        remarks.append(
+            f"Krippendorff's alpha of {judges}: {_alpha(robust.alpha_nominal)} nominal, "
+            f"{_alpha(robust.alpha_ordinal)} ordinal."
+        )
+    for judge in robust.judges:
+        if judge.shares:
+            shares = ", ".join(f"{judge.shares[label]:.1%} {label}" for label in reversed(LABELS))
+            remarks.append(f"Labels of {judge.judge}: {shares}")
     caption = (
         "labels nugget by nugget: Cohen's kappa; r of scores, tau of orderings; distinct: nuggets of distinct queries "
         "and answers (equal ones are judged once, and their labels are copies)"
     )
-    return DataTable("agreement", "Agreement of judges", caption, columns, rows, remarks=remarks)
+    return DataTable("agreement", "Agreement of judges", caption, columns, rows, remarks=tuple(remarks))
 
 
-def _stability_table(found: Sequence[Stability]) -> DataTable:
+def _alpha(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.3f}"
+
+
+def _stability_table(stabilities: Sequence[Stability]) -> DataTable:
     """Stability under other supporting models (paper, table 11), with unsupported rewrites (section 7.4)."""
     columns = (
         Column("pair", lambda row: f"{row['run']} vs. {row['other']}", numeric=False),
@@ -549,58 +640,69 @@ def _stability_table(found: Sequence[Stability]) -> DataTable:
         "User Answerer (on questions asked in the same words, as cts run --questions asks them) and Rewriter: do they "
         "answer and rewrite alike?"
     )
-    return DataTable("support", "Other supporting models", caption, columns, [asdict(row) for row in found])
-
-
-def _non_empty(*remarks: str) -> tuple[str, ...]:
-    return tuple(filter(None, remarks))
+    rows = [asdict(row) for row in stabilities]
+    return DataTable("support", "Other supporting models", caption, columns, rows)
 
 
 # The headline of a report
 
 
-def headline(found: RunsCompared) -> Iterator[str]:
+def headline(compared: RunsCompared) -> Iterator[str]:
     """Summarise a comparison in sentences: the best system, differences to the baseline, agreement of judges, failures.
 
     Nothing for runs whose scores say nothing about a model.
     """
-    if found.caveats:
+    if compared.caveats:
         return
-    judged, baseline = found.judged[0], found.baseline
-    rivals = [
-        entrant.label
-        for entrant in found.board.entrants
-        if entrant.label != baseline and entrant.system not in REFERENCES
-    ]
-    if sentence := best_sentence(judged, baseline):
+    judged, baseline = compared.judged[0], compared.baseline
+    sentence = best_sentence(judged, baseline)
+    if sentence:
         yield sentence
-    tests = {*((one, baseline) for one in rivals), *((baseline, one) for one in rivals)}
-    tested = [pair for pair in judged.pairs if (pair.system, pair.other) in tests]
-    if tested:
-        differ = [pair for pair in tested if pair.significant]
-        better = sum((pair.difference > 0) == (pair.other == baseline) for pair in differ)
+    n_tests = n_better = n_worse = 0
+    rivals = _rivals_of(baseline, compared.board)
+    for pair in judged.pairs:
+        is_rival = pair.other == baseline and pair.system in rivals
+        if not is_rival and not (pair.system == baseline and pair.other in rivals):
+            continue
+        n_tests += 1
+        # The difference is of `system` minus `other`, and the baseline may be either.
+        if pair.significant and (pair.difference > 0) == is_rival:
+            n_better += 1
+        elif pair.significant:
+            n_worse += 1
+    if n_tests:
         yield (
             f"Better than {baseline} at p ≤ {ALPHA} after Holm's correction of {counted(len(judged.pairs), 'test')}: "
-            f"{better} of {len(tested)}; worse: {len(differ) - better}."
+            f"{n_better} of {n_tests}; worse: {n_worse}."
         )
-    if found.robustness and found.robustness.same_order is not None:
-        yield f"{_order_statement(found.robustness)}."
-    if n_failed := sum(one.scores.n_failed for one in judged.standings):
-        of = sum(one.scores.n_expected for one in judged.standings)
-        yield f"{n_failed:,} of {counted(of, 'instance')} failed: they have no score, and are in no mean."
+    if compared.robustness and compared.robustness.same_order is not None:
+        yield f"{_order_statement(compared.robustness)}."
+    n_failed = sum(standing.scores.n_failed for standing in judged.standings)
+    if n_failed:
+        n_expected = sum(standing.scores.n_expected for standing in judged.standings)
+        yield f"{n_failed:,} of {counted(n_expected, 'instance')} failed: they have no score, and are in no mean."
     # The first sentence has an interval, and no table with a legend stands above it.
     if judged.best and judged.best[0].gain:
         yield from interval_notes([judged.best[0].gain])
 
 
-def answer_sentence(found: RunsCompared) -> str:
+def _rivals_of(baseline: str, board: Board) -> list[str]:
+    """Return the labels of all systems but the baseline and the reference points."""
+    rivals: list[str] = []
+    for entrant in board.entrants:
+        if entrant.label != baseline and entrant.system not in REFERENCES:
+            rivals.append(entrant.label)
+    return rivals
+
+
+def answer_sentence(compared: RunsCompared) -> str:
     """Answer whether asking helps, by the system with the highest mean and its test against orig.
 
     "" where scores say nothing about a model, and where differences are not to orig.
     """
-    judged, baseline = found.judged[0], found.baseline
-    systems = {entrant.label: entrant.system for entrant in found.board.entrants}
-    if found.caveats or systems.get(baseline) != ORIG or not judged.best:
+    judged, baseline = compared.judged[0], compared.baseline
+    systems = {entrant.label: entrant.system for entrant in compared.board.entrants}
+    if compared.caveats or systems.get(baseline) != ORIG or not judged.best:
         return ""
     best = judged.best[0]
     tests = {frozenset((pair.system, pair.other)): pair for pair in judged.pairs}
@@ -608,28 +710,35 @@ def answer_sentence(found: RunsCompared) -> str:
     if best.gain is None or test is None:
         return ""
     # Candidates that somebody else made may have asked nothing.
-    question = "Does asking help?" if best.k else f"Is any system better than {baseline}?"
+    question = f"Is any system better than {baseline}?"
+    if best.k:
+        question = "Does asking help?"
+    system = best.system
     n_rivals = sum(standing.best is not None for standing in judged.standings)
-    who = best.system if n_rivals == 1 else f"{best.system}, the best of {n_rivals} systems,"
+    if n_rivals > 1:
+        system += f", the best of {n_rivals} systems,"
     basis = f"n = {best.gain.n:,}, judge {judged.judge}"
     if not test.n_differ:
-        return f"{question} Not shown: {who} has the same score as {baseline} on every instance ({basis})."
+        return f"{question} Not shown: {system} has the same score as {baseline} on every instance ({basis})."
     amount, interval = f"{best.gain.mean:+.2f}", "no interval"
     if best.gain.interval:
-        amount, interval = with_interval(best.gain.mean, *best.gain.interval, "+.2f"), "95 % interval"
+        low, high = best.gain.interval
+        amount, interval = with_interval(best.gain.mean, low, high, "+.2f"), "95 % interval"
         # No table with the legend of the dagger stands here.
         if best.gain.too_short:
             interval += f", too short: {test.n_differ} of {test.n} instances differ"
-    gained = f"{who} changes the mean score by {amount} points against {baseline}"
+    change = f"{system} changes the mean score by {amount} points against {baseline}"
     if test.significant and best.gain.mean > 0:
-        answer = f"Yes: {gained}"
+        answer = f"Yes: {change}"
     elif test.significant:
-        answer = f"No: even {gained}"
+        answer = f"No: even {change}"
     elif test.hopeless:
-        answer = f"Not shown: {gained}, but too few instances differ for any test to show it"
+        answer = f"Not shown: {change}, but too few instances differ for any test to show it"
     else:
-        answer = f"Not shown: {gained}, which chance may explain"
-    p = "p < 0.001" if test.p_holm < 0.0005 else f"p = {test.p_holm:.3f}"
+        answer = f"Not shown: {change}, which chance may explain"
+    p = f"p = {test.p_holm:.3f}"
+    if test.p_holm < 0.0005:  # would be printed as 0.000
+        p = "p < 0.001"
     if test.n_tests > 1:
         p += f" after Holm's correction of {test.n_tests} tests"
     return f"{question} {answer} ({interval}, {basis}, {p})."
@@ -645,26 +754,24 @@ def best_sentence(judged: Judged, baseline: str = "") -> str:
     "Tied" are only those that a test could have separated, given how many instances differ.
     With its difference to a `baseline`. "" if fewer than two systems compete.
     """
-    rivals = [one for one in judged.standings if one.best is not None]
-    if not rivals and any(not one.n_common for one in judged.standings):
+    n_rivals = sum(standing.best is not None for standing in judged.standings)
+    if not n_rivals and any(not standing.n_common for standing in judged.standings):
         return "No instance has a score in all systems, so none is called the best."
-    if not rivals:
+    if not n_rivals:
         return ""
-    first, *others = judged.best
-    over = ""
+    best = judged.best[0]
+    standing_text = f"{best.system} with {best.common_mean:.2f}"
     if judged.n_differs:
-        over = f" over the {counted(first.n_common, 'instance')} that all systems have"
-    gain = ""
-    if baseline and first.gain:
-        gain = f", {difference_text(first.gain, '+.2f')} over {baseline}"
-        if first.gain.nowhere:
-            gain = f", {NO_DIFFERENCE} to {baseline}"
-    found = f"{first.system} with {first.common_mean:.2f}{over}{gain}"
-    if len(rivals) == 1:
-        return f"Mean by judge {judged.judge}: {found}."
-    if not others:
+        standing_text += f" over the {counted(best.n_common, 'instance')} that all systems have"
+    if baseline and best.gain and best.gain.nowhere:
+        standing_text += f", {NO_DIFFERENCE} to {baseline}"
+    elif baseline and best.gain:
+        standing_text += f", {difference_text(best.gain, '+.2f')} over {baseline}"
+    if n_rivals == 1:
+        return f"Mean by judge {judged.judge}: {standing_text}."
+    if len(judged.best) == 1:
         return (
-            f"Best system by judge {judged.judge} {NO_REFERENCES}: {found}; every other is worse at "
+            f"Best system by judge {judged.judge} {NO_REFERENCES}: {standing_text}; every other is worse at "
             f"p ≤ {ALPHA} after Holm's correction."
         )
     verdicts = []
@@ -677,11 +784,12 @@ def best_sentence(judged: Judged, baseline: str = "") -> str:
         verdicts.append(
             f"too few instances differ for any test to tell it from {_first_systems(judged.untestable)}"
         )
-    return f"Highest mean by judge {judged.judge} {NO_REFERENCES}: {found}; {'; '.join(verdicts)}."
+    return f"Highest mean by judge {judged.judge} {NO_REFERENCES}: {standing_text}; {'; '.join(verdicts)}."
 
 
 def _first_systems(standings: Sequence[Standing]) -> str:
     """Join the names of the first systems, and say how many more there are."""
     names = ", ".join(standing.system for standing in standings[:MOST_TIED])
-    more = f" and {len(standings) - MOST_TIED} more" if len(standings) > MOST_TIED else ""
-    return names + more
+    if len(standings) > MOST_TIED:
+        names += f" and {len(standings) - MOST_TIED} more"
+    return names

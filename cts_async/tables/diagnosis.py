@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isnan
+from functools import partial
+from math import ceil, isnan
 from pathlib import Path
 from typing import Any, Final, cast
 
 from cts_async.analysis.board import Board, make_board
 from cts_async.analysis.diagnose import Diagnosis, diagnose
-from cts_async.analysis.interactions import Interaction, Interactions, Reader, interaction, interactions_of
+from cts_async.analysis.interactions import (
+    InstanceTexts,
+    Interaction,
+    Interactions,
+    Reader,
+    interaction,
+    interactions_of,
+)
 from cts_async.analysis.losses import STAGES, NuggetLoss, Stage, SystemLosses, system_losses
 from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
 from cts_async.analysis.run_losses import instance_losses
@@ -34,8 +42,8 @@ from cts_async.runs.finished import (
     sibling_origs,
 )
 from cts_async.runs.gold_texts import GoldTexts
+from cts_async.runs.journal import cut_prompts_in
 from cts_async.runs.open_run import whole_run
-from cts_async.runs.spending import cut_prompts_in
 from cts_async.tables.output import counted
 from cts_async.tables.results import CAVEATS
 from cts_async.tables.statistics import diagnosis_tables
@@ -59,33 +67,43 @@ class DiagnosisReport:
     @property
     def caveats(self) -> tuple[Caveat, ...]:
         """Why scores say nothing about a model; empty if they do."""
-        return caveats_in(one.system.caveat for one in self.diagnosis.systems)
+        return caveats_in(diagnosis.system.caveat for diagnosis in self.diagnosis.systems)
 
 
 def report_json(report: DiagnosisReport) -> dict[str, Any]:
     """Return all numbers unrounded: a list of rows for each table, by its name."""
-    found = report.diagnosis.calibration
-    return {
-        "judge": report.judge,
-        "orig": str(report.orig) if report.orig else None,
-        **caveats_json(report.caveats),
-        "notes": list(report.notes),
-        **{table.name: list(table.rows) for table in report_tables(report)},
-        "brier": found.brier if found else None,
-        "brier_reference": found.reference if found else None,
-        "brier_skill": found.skill if found else None,
-    }
+    result: dict[str, Any] = {"judge": report.judge, "orig": None}
+    if report.orig:
+        result["orig"] = str(report.orig)
+    result |= caveats_json(report.caveats)
+    result["notes"] = list(report.notes)
+    for table in report_tables(report):
+        result[table.name] = list(table.rows)
+    result |= {"brier": None, "brier_reference": None, "brier_skill": None}
+    calibration = report.diagnosis.calibration
+    if calibration:
+        result["brier"] = calibration.brier
+        result["brier_reference"] = calibration.reference
+        result["brier_skill"] = calibration.skill
+    return result
 
 
 def report_tables(report: DiagnosisReport) -> tuple[DataTable, ...]:
     """Return all tables, in their usual order; some may have no rows."""
-    return (*diagnosis_tables(report.diagnosis), losses_table(report.losses))
+    tables = list(diagnosis_tables(report.diagnosis))
+    tables.append(losses_table(report.losses))
+    return tuple(tables)
 
 
 def printed_notes(report: DiagnosisReport) -> list[str]:
     """Return the lines to be printed below the tables."""
-    scored = f"scores: judge {report.judge}" if report.judge else "no scores"
-    return [scored, *report.notes, *(CAVEATS[caveat] for caveat in report.caveats)]
+    lines = ["no scores"]
+    if report.judge:
+        lines = [f"scores: judge {report.judge}"]
+    lines += report.notes
+    for caveat in report.caveats:
+        lines.append(CAVEATS[caveat])
+    return lines
 
 
 # From run directories, or files of questions and answers, to a diagnosis
@@ -102,11 +120,15 @@ def diagnose_named(
 ) -> DiagnosisReport:
     """Diagnose runs, or files of questions and answers, but not both. Raises UsageError and InputError."""
     labels = None
+    read: Reader = read_question
     if types_file:
-        found = read_type_labels(types_file, QUESTION_TYPES)
-        labels = OwnLabels(cast("Mapping[str, Sequence[QuestionType]]", found))
-    read: Reader = labels or read_question
-    files = sorted(file for path in paths for file in question_files(path))
+        types = read_type_labels(types_file, QUESTION_TYPES)
+        labels = OwnLabels(cast("Mapping[str, Sequence[QuestionType]]", types))
+        read = labels
+    files: list[Path] = []
+    for path in paths:
+        files += question_files(path)
+    files.sort()
     if files and len(files) < len(paths):
         raise UsageError("name either run directories or files of questions, not both")
     if files and (orig or judge):
@@ -116,11 +138,15 @@ def diagnose_named(
         notes = ["files of questions and answers: there are no scores, and so no gains"]
         report = DiagnosisReport(diagnose(systems, {}, seed=seed), None, None, notes)
     else:
-        report = _of_runs(paths, orig, read, judge, seed)
-    return replace(report, notes=[*report.notes, labels.note]) if labels else report
+        report = _diagnose_runs(paths, orig, read, judge, seed)
+    if labels:
+        notes = list(report.notes)
+        notes.append(labels.note)
+        report = replace(report, notes=notes)
+    return report
 
 
-def _of_runs(
+def _diagnose_runs(
     words: Sequence[str], orig: Path | None, read: Reader, judge: str | None, seed: int
 ) -> DiagnosisReport:
     """Diagnose the runs that `words` name, by the scores of `judge` or else of the first run's scoring judge.
@@ -129,16 +155,20 @@ def _of_runs(
     folder of runs those that have not finished are left out; one that is named itself is read as far as it got.
     """
     notes: list[str] = []
-    found = find_runs(words) if orig else of_one_agent(find_runs(words), notes.append)
-    named = {one.path for one in found if one.named}
+    found_runs = find_runs(words)
+    if not orig:
+        found_runs = of_one_agent(found_runs, notes.append)
+    named_directories = {run.path for run in found_runs if run.named}
     runs: list[FinishedRun] = []
-    for run in read_runs(found, notes.append):
-        left_out = run.n_missing and run.directory not in named
-        if run.n_missing:
-            notes.append(f"{run.directory}: not finished{', left out' if left_out else ''} ({run.progress})")
+    for run in read_runs(found_runs, notes.append):
+        is_named = run.directory in named_directories
+        if run.n_missing and is_named:
+            notes.append(f"{run.directory}: not finished ({run.progress})")
+        elif run.n_missing:
+            notes.append(f"{run.directory}: not finished, left out ({run.progress})")
         if run.unanswered:
             notes.append(f"{run.directory}: {run.unanswered}, left out")
-        elif not left_out:
+        elif is_named or not run.n_missing:
             runs.append(run)
     if not any(run.clarifier and (run.n_done or run.n_failed) for run in runs):
         problem = f"{', '.join(words)}: no Clarifier's run with answers; name one, such as runs/sample-gpt-k1"
@@ -148,16 +178,22 @@ def _of_runs(
         runs.append(read_run(orig, without=NOT_FOR_SCORES))
     check_same_data(run.directory for run in runs)
     board = make_board(runs)
-    baseline = next((entrant for entrant in board.entrants if entrant.directory == orig), None)
-    if baseline and baseline.clarifier:
-        problem = f"a Clarifier's run ({baseline.label}), not the run of the queries as they are"
-        raise UsageError(f"--orig {orig}: {problem}")
+    baseline = ""
+    for entrant in board.entrants:
+        if entrant.directory != orig:
+            continue
+        if entrant.clarifier:
+            problem = f"a Clarifier's run ({entrant.label}), not the run of the queries as they are"
+            raise UsageError(f"--orig {orig}: {problem}")
+        baseline = entrant.label
     judge = _chosen_judge(board, judge, notes)
-    report = diagnose_board(board, baseline.label if baseline else "", judge, read=read, seed=seed)
-    assert report is not None
+    report = diagnose_board(board, baseline, judge, read=read, seed=seed)
+    assert report is not None  # there is a Clarifier's run
     for run in runs:
-        notes += [f"{run.label}: {line}" for line in cut_prompt_lines(cut_prompts_in(run.directory))]
-    notes = [*notes, *board.remarks, *report.notes]
+        for line in cut_prompt_lines(cut_prompts_in(run.directory)):
+            notes.append(f"{run.label}: {line}")
+    notes += board.remarks
+    notes += report.notes
     return replace(report, notes=notes, losses=board_losses(board, judge))
 
 
@@ -174,20 +210,28 @@ def _find_orig(runs: Sequence[FinishedRun], notes: list[str]) -> Path | None:
     if len(beside) == 1:
         notes.append(f"gains are over {beside[0]}")
         return beside[0]
-    several = f" ({', '.join(map(str, beside))} could all be meant)" if beside else ""
-    notes.append(f"no single orig run was found next to these{several}; name one with --orig DIR")
+    candidates = ""
+    if beside:
+        candidates = f" ({', '.join(map(str, beside))} could all be meant)"
+    notes.append(f"no single orig run was found next to these{candidates}; name one with --orig DIR")
     return None
 
 
 def _chosen_judge(board: Board, judge: str | None, notes: list[str]) -> str | None:
-    asked = [entrant for entrant in board.entrants if entrant.clarifier]
-    judges = list(dict.fromkeys(one for entrant in asked for one in entrant.judges))
+    """Return the judge that is named, else the first one of a Clarifier's run; None for none. Raises UsageError."""
+    clarified = [entrant for entrant in board.entrants if entrant.clarifier]
+    judges: list[str] = []
+    for entrant in clarified:
+        judges += entrant.judges
+    judges = list(dict.fromkeys(judges))
     if judge is not None and judge not in judges:
-        there = ", ".join(judges) or "none"
-        raise UsageError(f"--judge {judge}: these runs were not judged by it; their judges are: {there}")
-    judge = judge or next(iter(judges), None)
-    without = [entrant for entrant in asked if judge and judge not in entrant.judges]
-    notes += [f"{entrant.directory}: not judged by {judge}, without scores here" for entrant in without]
+        listed = ", ".join(judges) or "none"
+        raise UsageError(f"--judge {judge}: these runs were not judged by it; their judges are: {listed}")
+    if judge is None and judges:
+        judge = judges[0]
+    for entrant in clarified:
+        if judge and judge not in entrant.judges:
+            notes.append(f"{entrant.directory}: not judged by {judge}, without scores here")
     return judge
 
 
@@ -205,10 +249,11 @@ def board_interactions(
         run = read_run(entrant.directory, without=NOT_FOR_QUESTIONS)
         system = interactions_of(replace(run, label=entrant.label), read, judge)
         systems.append(system)
-        if n := system.n_failed_later:
+        if system.n_failed_later:
+            n_failed = counted(system.n_failed_later, "instance")
             notes.append(
-                f"{entrant.label}: {counted(n, 'instance')} failed after being asked and answered; the tables of "
-                "questions and answers count them (version 0.11 and before did not)"
+                f"{entrant.label}: {n_failed} failed after being asked and answered; the tables of questions and "
+                "answers count them (version 0.11 and before did not)"
             )
     return systems, notes
 
@@ -227,9 +272,11 @@ def diagnose_board(
     if baseline and judge in board.judges:
         column = board.scores[judge][:, board.place(baseline)].tolist()
         scores = {id: score for id, score in zip(board.ids, column, strict=True) if not isnan(score)}
-    if not scores:
+    orig = None
+    if scores:
+        orig = board.entrants[board.place(baseline)].directory
+    else:
         notes.append("no gains: there is no scored run of orig over the same data here")
-    orig = board.entrants[board.place(baseline)].directory if scores else None
     systems.sort(key=lambda system: system.k)
     return DiagnosisReport(diagnose(systems, scores, seed=seed), judge, orig, notes)
 
@@ -244,29 +291,56 @@ def question_files(path: str) -> list[Path]:
         if (folder / "run.json").exists() or any(folder.glob("*/run.json")):
             return []
         return sorted(file for file in folder.iterdir() if file.suffix.lower() in CSV_SUFFIXES)
-    matches = [Path(path)] if Path(path).exists() else [Path(match) for match in sorted(glob.glob(path))]
-    files = [match for match in matches if match.suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES)]
-    if not files and not matches and Path(path).suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES):
+    matches = [Path(path)]
+    if not Path(path).exists():
+        matches = [Path(match) for match in sorted(glob.glob(path))]
+    if not matches and _is_question_file(Path(path)):
         raise InputError(path, "no such file")
-    return files
+    return [match for match in matches if _is_question_file(match)]
+
+
+def _is_question_file(path: Path) -> bool:
+    return path.suffix.lower() in CSV_SUFFIXES or path.suffix.lower() in JSONL_SUFFIXES
 
 
 def read_file(path: Path, read: Reader, fields: Mapping[str, str] | None = None) -> Interactions:
     """Read a file as the run of a Clarifier of its name; k is the most questions of an instance."""
-    asked = read_question_file(path, fields)
-    found = (_interaction(one, read) for one in asked)
-    rows = tuple(sorted((row for row in found if row), key=lambda row: row.id))
-    k = max((len(row.turns) for row in rows), default=0)
-    return Interactions(path.stem, path.stem, k, rows, len(asked) - len(rows), len(asked))
+    instances = read_question_file(path, fields)
+    rows: list[Interaction] = []
+    for instance in instances:
+        row = _interaction(instance, read)
+        if row:
+            rows.append(row)
+    rows.sort(key=lambda row: row.id)
+    return Interactions(
+        label=path.stem,
+        clarifier=path.stem,
+        k=max((len(row.turns) for row in rows), default=0),
+        rows=tuple(rows),
+        n_failed=len(instances) - len(rows),
+        n_expected=len(instances),
+        read_texts=partial(_file_texts, instances, {row.id for row in rows}),
+    )
 
 
-def _interaction(one: QuestionedInstance, read: Reader) -> Interaction | None:
+def _file_texts(
+    instances: Sequence[QuestionedInstance], ids: Collection[str], names: Collection[str]
+) -> Iterator[InstanceTexts]:
+    """Questions and answers of a file: whatever is named, it has nothing else."""
+    for instance in sorted(instances, key=lambda instance: instance.id):
+        if instance.id in ids:
+            yield InstanceTexts(instance.id, questions=instance.questions, answers=instance.answers)
+
+
+def _interaction(instance: QuestionedInstance, read: Reader) -> Interaction | None:
     """Classify an instance; None for a failed one, without questions or with an empty answer."""
+    if not instance.questions:
+        return None
     try:
-        known = [not ShortPhrase().parse(answer).unknown for answer in one.answers]
+        is_known = [not ShortPhrase().parse(answer).unknown for answer in instance.answers]
     except UnusableOutput:
         return None
-    return interaction(one.id, zip(one.questions, known, strict=True), read) if one.questions else None
+    return interaction(instance.id, zip(instance.questions, is_known, strict=True), read)
 
 
 # --- Where whole runs lose points; see analysis.losses for the method and its limits
@@ -295,9 +369,14 @@ def board_losses(board: Board, judge: str | None) -> tuple[SystemLosses, ...]:
     Runs of which nothing is known, such as judged answers without a trace, are left out.
     """
     gold = GoldTexts()
-    entrants = [one for one in board.entrants if judge in one.judges and one.directory.is_dir()]
-    found = (system_losses(one.label, run_losses(one.directory, judge or "", gold)) for one in entrants)
-    return tuple(one for one in found if one is not None and one.known)
+    losses: list[SystemLosses] = []
+    for entrant in board.entrants:
+        if judge not in entrant.judges or not entrant.directory.is_dir():
+            continue
+        system = system_losses(entrant.label, run_losses(entrant.directory, judge, gold))
+        if system is not None and system.known:
+            losses.append(system)
+    return tuple(losses)
 
 
 def run_losses(directory: Path, judge: str, gold: GoldTexts) -> Iterator[Sequence[NuggetLoss]]:
@@ -305,44 +384,52 @@ def run_losses(directory: Path, judge: str, gold: GoldTexts) -> Iterator[Sequenc
 
     Of a run of more than `MOST_ATTRIBUTED` instances, so many at most are read.
     """
-    if (run := whole_run(directory, journal=True)) is None:
+    run = whole_run(directory, journal=True)
+    if run is None:
         return
     index, lines = run.judges().get(judge), run.results.lines()
     if index is None:
         return
-    for row in range(0, len(lines), -(-len(lines) // MOST_ATTRIBUTED) or 1):
+    every = max(1, ceil(len(lines) / MOST_ATTRIBUTED))
+    for row in range(0, len(lines), every):
         line = run.line(run.results, int(lines.offsets[row]))
-        verdict = line if index is run.results else run.verdict(index, lines, row)
+        verdict = line  # the scoring judge's stands beside the answer
+        if index is not run.results:
+            verdict = run.verdict(index, lines, row)
         if line is None or verdict is None or verdict.get("error") is not None:
             continue
-        texts = gold.of(run.metadata, str(line.get("id")), str(line.get("fused_query") or ""))
-        if losses := instance_losses(run, line, verdict, texts):
+        texts = gold.of(run.manifest, str(line.get("id")), str(line.get("fused_query") or ""))
+        losses = instance_losses(run, line, verdict, texts)
+        if losses:
             yield losses
 
 
 def losses_table(systems: Sequence[SystemLosses]) -> DataTable:
     """Points lost at each stage; the stages and the mean score add up to 100."""
-    rows = [
-        {"system": one.label, "n": one.n, "mean": one.mean, "lost": 100 - one.mean, **one.lost}
-        for one in systems
-    ]
-    unplaced = [f"{one.label} {one.n_unplaced:,}" for one in systems if one.n_unplaced]
-    remarks = [
-        f"No address is known of any source of some nuggets ({', '.join(unplaced)}), since the documents that "
-        "source_ids name were not found: that such a source was found or read is not recognised."
-    ]
+    rows: list[dict[str, Any]] = []
+    unplaced: list[str] = []
+    for system in systems:
+        row: dict[str, Any] = {
+            "system": system.label,
+            "n": system.n,
+            "mean": system.mean,
+            "lost": 100 - system.mean,
+        }
+        for stage, points in system.lost.items():
+            row[stage] = points
+        rows.append(row)
+        if system.n_unplaced:
+            unplaced.append(f"{system.label} {system.n_unplaced:,}")
     shown = [stage for stage in STAGES if stage != "unknown" or any(row["unknown"] for row in rows)]
-    columns = (
-        *text_columns("system"),
-        Column("n", text("n")),
-        Column("mean", number("mean", ".2f")),
-        *(Column(_HEADINGS[stage], number(stage, ".2f")) for stage in shown),
-    )
-    return DataTable(
-        "losses",
-        "Points lost by stage",
-        _CAPTION,
-        columns,
-        rows,
-        remarks=tuple(remarks if unplaced else ()),
-    )
+    columns = list(text_columns("system"))
+    columns.append(Column("n", text("n")))
+    columns.append(Column("mean", number("mean", ".2f")))
+    for stage in shown:
+        columns.append(Column(_HEADINGS[stage], number(stage, ".2f")))
+    remarks: tuple[str, ...] = ()
+    if unplaced:
+        remarks = (
+            f"No address is known of any source of some nuggets ({', '.join(unplaced)}), since the documents that "
+            "source_ids name were not found: that such a source was found or read is not recognised.",
+        )
+    return DataTable("losses", "Points lost by stage", _CAPTION, columns, rows, remarks=remarks)

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -18,24 +17,25 @@ from typing import Any, Final
 import orjson
 
 from cts_async import __version__, foreign_json
+from cts_async.analysis.summary import summarise_run
 from cts_async.errors import UsageError, write_error
-from cts_async.records import SMOKE_TEST, Failure, caveat_of, caveats_in
-from cts_async.runs.files import MANIFEST, PER_ITEM, SUMMARY, manifest_of
+from cts_async.records import SMOKE_TEST, Failure, caveats_in
+from cts_async.runs.directory import json_bytes
+from cts_async.runs.files import MANIFEST, PER_ITEM, SUMMARY
 from cts_async.runs.finished import (
     FailedItem,
     FinishedRun,
     Item,
-    data_of,
     find_runs,
     read_path,
     with_distinct_labels,
 )
-from cts_async.runs.manifest import json_bytes, sessions_of
+from cts_async.runs.manifest import Manifest, manifest_of
 from cts_async.safe_files import make_folder, read_file, replace_file
 from cts_async.tables.output import plain
 from cts_async.tables.results import CAVEATS
-from cts_async.tables.rows import Tables, column_notes, column_type, columns, tables_of
-from cts_async.tables.summary import summarise_run, summary_json
+from cts_async.tables.rows import FURTHER, Tables, column_notes, column_type, columns, tables_of
+from cts_async.tables.summary import summary_json
 from cts_async.tables.table import Column, DataTable, csv_of, markdown, number, text, text_columns
 from cts_async.tagged_text import find_answer
 
@@ -74,17 +74,9 @@ def export_runs(words: Sequence[str], layout: str, out: Path) -> Exported:
 
 def export_schemas(out: Path) -> Exported:
     """Write the JSON Schema of each file of a run into the folder `out`. Raises UsageError."""
-    return Exported(write_export(out, SCHEMAS, schema_files(), []))
+    from cts_async.tables.schemas import run_schemas
 
-
-def schema_files() -> Files:
-    """Return the JSON Schemas (draft 2020-12) of a run's files by file name, such as results.schema.json."""
-    folder = resources.files("cts_async.tables") / SCHEMAS
-    return {
-        one.name: one.read_bytes()
-        for one in sorted(folder.iterdir(), key=lambda one: one.name)
-        if one.name.endswith(".json")
-    }
+    return Exported(write_export(out, SCHEMAS, run_schemas(), []))
 
 
 # --- The release's folders
@@ -106,7 +98,7 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
         remarks += _remarks(run)
         if not run.searched:
             continue
-        data = _UNUSUAL.sub("_", str(run.data.get("name") or "candidates"))
+        data = _UNUSUAL.sub("_", run.data.name or "candidates")
         files[f"candidates/{name}__cand_{data}.jsonl"] = _lines(_candidates(run))
         if run.judges and run.scoring:
             files[f"outputs/{name}/{PER_ITEM}"] = _lines(_per_item(run))
@@ -186,6 +178,7 @@ def _questions_csv(run: FinishedRun) -> bytes | None:
 
 def _remarks(run: FinishedRun) -> Iterator[str]:
     about = run.directory
+    yield from run.contradictions
     if run.n_failed:
         yield f"{about}: {run.n_failed} failed instance(s): named with their error, without a score."
     if n := run.judge_failures.get(run.scoring):
@@ -239,13 +232,19 @@ def _lines(rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> bytes:
 def _card(paths: Sequence[Path], tables: Tables) -> str:
     """Return README.md: YAML front matter, the runs, who played which role, versions, columns. All names are escaped."""
     manifests = {path: manifest_of(path) for path in paths}
-    data = {str(_data(one).get("name") or "candidates") for one in manifests.values()}
-    caveats = caveats_in(map(caveat_of, manifests.values()))
+    data = {manifest.identity.dataset.name or "candidates" for manifest in manifests.values()}
+    caveats = caveats_in(manifest.caveat for manifest in manifests.values())
     described = [
         {"table": table, "column": column, "meaning": meaning}
         for table, notes in column_notes().items()
         for column, meaning in notes.items()
     ]
+    for column in _table(tables, "instances")[0]:
+        if FURTHER in column:
+            meaning = (
+                "text or null: a field of the step's reply beyond its form; a value that is no text is JSON"
+            )
+            described.append({"table": "instances", "column": column, "meaning": meaning})
     configs = [f"- config_name: {name}\n  data_files: {name}.jsonl" for name in _configured(tables)]
     title = plain("Clarify-Then-Search runs on " + ", ".join(sorted(data)))
     sentences = [CAVEATS[caveat].partition(": ") for caveat in caveats]
@@ -280,13 +279,15 @@ def _features(tables: Tables) -> Iterator[str]:
         yield "  features:"
         names, _ = _table(tables, table)
         for column in names:
-            yield f"  - name: {column}"
+            # The name of a further field is a stranger's; JSON's strings are YAML's, too.
+            name = orjson.dumps(column).decode() if FURTHER in column else column
+            yield f"  - name: {name}"
             yield f"    dtype: {_DTYPES[column_type(table, column)]}"
 
 
-def _scores_table(manifests: Mapping[Path, Mapping[str, Any]], tables: Tables) -> DataTable:
+def _scores_table(manifests: Mapping[Path, Manifest], tables: Tables) -> DataTable:
     rows: list[dict[str, Any]] = []
-    caveats = caveats_in((SMOKE_TEST, *map(caveat_of, manifests.values())))
+    caveats = caveats_in((SMOKE_TEST, *(manifest.caveat for manifest in manifests.values())))
     for path, manifest in manifests.items():
         own = [row for row in tables.instances if row["run"] == path.name]
         scores = [row["score"] for row in own if row["score"] is not None]
@@ -296,7 +297,7 @@ def _scores_table(manifests: Mapping[Path, Mapping[str, Any]], tables: Tables) -
                 "run": path.name,
                 "mean": fmean(scores) if scores else None,
                 **{name: status[name] for name in _STATUS},
-                **{str(name): "yes" if caveat_of(manifest) == name else "no" for name in caveats},
+                **{str(name): "yes" if manifest.caveat == name else "no" for name in caveats},
             }
         )
     columns = (
@@ -308,31 +309,25 @@ def _scores_table(manifests: Mapping[Path, Mapping[str, Any]], tables: Tables) -
     return DataTable("runs", "Runs", "Mean restore_score_100 of the scored instances.", columns, rows)
 
 
-def _made_table(manifests: Mapping[Path, Mapping[str, Any]]) -> DataTable:
+def _made_table(manifests: Mapping[Path, Manifest]) -> DataTable:
     """Data, players, judges and versions. Commands and paths are left out: they say where things are on this machine."""
     rows = []
     for path, manifest in manifests.items():
-        players = manifest.get("players") or {}
-        sessions = sessions_of(manifest)
+        data = manifest.identity.dataset
+        players = [f"{role}: {name}" for role, name in manifest.players.items()]
         rows.append(
             {
                 "run": path.name,
-                "data": str(_data(manifest).get("name") or "-"),
-                "sha256": str(_data(manifest).get("sha256") or _data(manifest).get("gold_sha256") or "-")[
-                    :16
-                ],
-                "players": ", ".join(f"{role}: {name}" for role, name in players.items()) or "-",
-                "judges": ", ".join(manifest.get("identity", {}).get("judges") or ()) or "-",
-                "cts_async": str(manifest.get("version") or "-"),
-                "begun": str(sessions[0].get("start") or "-") if sessions else "-",
+                "data": data.name or "-",
+                "sha256": (data.sha256 or data.gold_sha256 or "-")[:16],
+                "players": ", ".join(players) or "-",
+                "judges": ", ".join(manifest.identity.judges) or "-",
+                "cts_async": manifest.version or "-",
+                "begun": manifest.started or "-",
             }
         )
     names = ("run", "data", "sha256", "players", "judges", "cts_async", "begun")
     return DataTable("made", "Players and versions", "", text_columns(*names), rows)
-
-
-def _data(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
-    return data_of(manifest.get("identity", {}))
 
 
 LAYOUTS: Final[Mapping[str, Callable[[Sequence[Path]], tuple[Files, list[str]]]]] = {

@@ -11,13 +11,13 @@ from typing import Any
 
 from rich.console import Console
 
+from cts_async.analysis.summary import RunSummary, summarise_run
 from cts_async.errors import InputError
-from cts_async.records import caveat_of
 from cts_async.runs.files import RESULTS
 from cts_async.runs.results import Line, failed, read_results
 from cts_async.tables.output import plain, print_plainly
 from cts_async.tables.results import print_failures
-from cts_async.tables.summary import RunSummary, caveats_json, summarise_run
+from cts_async.tables.summary import caveats_json
 from cts_async.tables.table import print_facts
 
 MOST_SUSPECTS = 10
@@ -80,9 +80,9 @@ def _values(run: RunSummary, lines: list[Line]) -> dict[str, Any]:
         "calls": run.spent.calls,
         "failed_attempts": run.spent.failed_attempts,
         "tokens": {model: dict(used) for model, used in run.spent.tokens.items()},
-        "cost_usd": run.spent.cost_usd(run.manifest.get("prices", {})),
+        "cost_usd": run.spent.cost_usd(run.manifest.prices),
         "wall_s": round(run.wall_s, 3),
-        **caveats_json([caveat_of(run.manifest)]),
+        **caveats_json([run.manifest.caveat]),
     }
 
 

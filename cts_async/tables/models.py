@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table
@@ -19,7 +19,8 @@ from cts_async.protocol.systems import choose_roles
 from cts_async.tables.output import print_plainly
 from cts_async.tables.table import print_facts
 
-_APIS = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}
+_API_TITLES: Final = {"openai": "OpenAI style", "anthropic": "Anthropic messages API"}
+"""What formats are called in words; another is called by its name in cts.toml."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ def _facts(entry: ModelEntry) -> Iterator[tuple[str, str]]:
     elsewhere = "this machine" if spec.embedded else f"where {spec.base_url_env} says"
     lacks = "; ".join([*(f"set {name}" for name in entry.missing), *filter(None, [entry.problem])])
     yield "model id", spec.model
-    yield "address", f"{spec.base_url or elsewhere} ({_APIS[spec.api]})"
+    yield "address", f"{spec.base_url or elsewhere} ({_API_TITLES.get(spec.api, f'api = {spec.api}')})"
     yield "key", f"{spec.key_env}, {'set' if entry.key_set else 'not set'}" if spec.key_env else "none needed"
     yield "missing", "nothing" if entry.ready else lacks
     yield "roles", ", ".join(entry.roles) or "none by default"

@@ -33,7 +33,9 @@ def print_plainly(console: Console, text: str, style: str = "") -> None:
 
     On a terminal lines break between words (`wrapped`); elsewhere never.
     """
-    shown = wrapped(text, console.width) if console.is_terminal else plain(text, lines=True)
+    shown = plain(text, lines=True)
+    if console.is_terminal:
+        shown = wrapped(text, console.width)
     console.print(shown, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -41,15 +43,20 @@ def print_line(text: str, stream: TextIO | None = None) -> None:
     """Print untrusted text like `print_plainly`, without loading `rich.console`; to standard output by default."""
     stream = stream or sys.stdout
     width = _terminal_width(stream)
-    print(wrapped(text, width) if width else plain(text, lines=True), file=stream, flush=True)
+    shown = plain(text, lines=True)
+    if width:
+        shown = wrapped(text, width)
+    print(shown, file=stream, flush=True)
 
 
 def _terminal_width(stream: TextIO) -> int:
     """Columns of the terminal that a stream writes to; 0 for a file or a pipe, and where nobody knows."""
     try:
-        return os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+        if stream.isatty():
+            return os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
-        return 0
+        pass
+    return 0
 
 
 def wrapped(text: str, width: int) -> str:
@@ -101,8 +108,10 @@ def _encodable(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, dict):
-        return {_encodable(key): _encodable(one) for key, one in value.items()}
-    return [_encodable(one) for one in value] if isinstance(value, list | tuple) else value
+        return {_encodable(key): _encodable(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_encodable(entry) for entry in value]
+    return value
 
 
 def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
@@ -147,12 +156,20 @@ def plain(text: str, mark: str = "?", *, lines: bool = False) -> str:
 
     Spaces of other scripts and widths, such as the ideographic one in Chinese text, become plain spaces.
     """
-    return "".join(
-        c if c.isprintable() or (lines and c == "\n") else " " if category(c) == "Zs" else mark for c in text
-    )
+    if text.isprintable():
+        return text
+    characters: list[str] = []
+    for character in text:
+        if character.isprintable() or (lines and character == "\n"):
+            characters.append(character)
+        elif category(character) == "Zs":  # a space of another width or script
+            characters.append(" ")
+        else:
+            characters.append(mark)
+    return "".join(characters)
 
 
-_KEPT: Final = frozenset("\n\t\u200c\u200d")
+_HARMLESS: Final = frozenset("\n\t\u200c\u200d")
 """Line breaks, tabs, and the joiners that some scripts and emoji are written with."""
 
 
@@ -164,10 +181,16 @@ def visible(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in _KEPT else _sign(c) for c in text)
+    characters: list[str] = []
+    for character in text:
+        if character.isprintable() or character in _HARMLESS:
+            characters.append(character)
+        else:
+            characters.append(_code_point(character))
+    return "".join(characters)
 
 
-def _sign(character: str) -> str:
+def _code_point(character: str) -> str:
     kind = category(character)
     if kind == "Zs":
         return character
@@ -178,20 +201,28 @@ def _sign(character: str) -> str:
 
 def counted(n: int, noun: str) -> str:
     """Format `1 pair`, `2 pairs`, `1,250 pairs`: a number with its noun, whose plural ends in -s."""
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+    if n == 1:
+        return f"1 {noun}"
+    return f"{n:,} {noun}s"
 
 
-def dollars(known: float, unpriced: int) -> str:
+def dollars(priced: float, unpriced: int) -> str:
     """Format `$1.20`, `$1.20 + unknown (2 models without a price)`, or `unknown (1 model without a price)`."""
-    cost = f"${known:,.2f}" if known >= 0.1 or not known else f"${known:.4f}"
+    cost = f"${priced:,.2f}"
+    if 0 < priced < 0.1:
+        cost = f"${priced:.4f}"
     if not unpriced:
         return cost
-    unknown = f"unknown ({unpriced} {'model' if unpriced == 1 else 'models'} without a price)"
-    return f"{cost} + {unknown}" if known else unknown
+    unknown = f"unknown ({counted(unpriced, 'model')} without a price)"
+    if not priced:
+        return unknown
+    return f"{cost} + {unknown}"
 
 
 def duration(seconds: float) -> str:
     """Format seconds: `0:07`, `12:30`, `3:05:00`."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+    all_minutes, seconds_past = divmod(round(seconds), 60)
+    hours, minutes = divmod(all_minutes, 60)
+    if not hours:
+        return f"{minutes}:{seconds_past:02d}"
+    return f"{hours}:{minutes:02d}:{seconds_past:02d}"

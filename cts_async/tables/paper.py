@@ -6,9 +6,10 @@ import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import chain
 from math import ceil
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rich.cells import cell_len
 
@@ -25,6 +26,7 @@ from cts_async.tables.comparison import (
 from cts_async.tables.output import counted, visible
 from cts_async.tables.results import CAVEATS
 from cts_async.tables.table import (
+    MISSING,
     NO_DIFFERENCE,
     NO_INTERVAL,
     SHORT_MARK,
@@ -47,23 +49,30 @@ NAME: Final = "results"
 """The name of its files."""
 
 
-def results_table(found: RunsCompared, names: Mapping[str, str]) -> DataTable:
+def results_table(compared: RunsCompared, names: Mapping[str, str]) -> DataTable:
     """Scores under the first judge, with differences to the baseline and their tests. `names` are for readers.
 
     Mean, difference and test of a line are over the same instances, those that all systems have, and `n` counts them.
     Without such an instance each line has its own n, and there are no differences.
     """
-    judged, baseline = found.judged[0], found.baseline
+    judged, baseline = compared.judged[0], compared.baseline
     if judged.n_differs and judged.standings[0].n_common:
         judged = compare_over_common(
-            found.board, judged.judge, baseline, against_baseline=found.against_baseline, seed=found.seed
+            compared.board,
+            judged.judge,
+            baseline,
+            against_baseline=compared.against_baseline,
+            seed=compared.seed,
         )
     elif judged.n_differs:
         baseline = ""
-        alone = (replace(one, gain=None, p_holm=None) for one in judged.standings)
-        judged = replace(judged, baseline="", standings=tuple(alone), pairs=())
-    references = references_of(found.board)
-    rows = [{**_main_row(one), "reference": one.system in references} for one in judged.ranked]
+        judged = _without_gains(judged)
+    references = references_of(compared.board)
+    rows: list[dict[str, Any]] = []
+    for standing in judged.ranked:
+        row = _main_row(standing)
+        row["reference"] = standing.system in references
+        rows.append(row)
     columns = [
         Column("System", system_name, numeric=False),
         Column("k", text("k")),
@@ -75,41 +84,56 @@ def results_table(found: RunsCompared, names: Mapping[str, str]) -> DataTable:
     table = DataTable(
         NAME,
         "Restore score (0 to 100, higher is better)",
-        " ".join(_main_caption(found, judged, names)),
+        " ".join(_main_caption(compared, judged, names)),
         columns,
         rows,
         group="reference",
-        remarks=tuple(_main_remarks(found, judged, rows)),
+        remarks=tuple(_main_remarks(compared, judged, rows)),
     )
-    return with_caveats(table, found.caveats)
+    return with_caveats(table, compared.caveats)
 
 
-def _main_row(one: Standing) -> Row:
-    gain = one.gain
-    low, high = (gain and gain.interval) or (None, None)
-    return {
-        "system": _without_k(one.system, one.k),
-        "k": one.k or None,
-        "mean": one.scores.mean,
-        "judge_is": "+".join(one.judge_is) or None,
-        "best_or_tied": one.best,
-        "difference": gain.mean if gain else None,
-        "low": low,
-        "high": high,
-        "n_differ": gain.n_differ if gain else None,
-        "too_short": bool(low is not None and gain and gain.too_short),
-        "no_difference": bool(gain and gain.nowhere),
-        "p_holm": one.p_holm,
-        "n": one.scores.n_scored,
+def _without_gains(judged: Judged) -> Judged:
+    standings = [replace(standing, gain=None, p_holm=None) for standing in judged.standings]
+    return replace(judged, baseline="", standings=tuple(standings), pairs=())
+
+
+def _main_row(standing: Standing) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "system": _without_k(standing.system, standing.k),
+        "k": standing.k or None,
+        "mean": standing.scores.mean,
+        "judge_is": "+".join(standing.judge_is) or None,
+        "best_or_tied": standing.best,
+        "difference": None,
+        "low": None,
+        "high": None,
+        "n_differ": None,
+        "too_short": False,
+        "no_difference": False,
+        "p_holm": standing.p_holm,
+        "n": standing.scores.n_scored,
     }
+    gain = standing.gain
+    if gain is None:
+        return row
+    row["difference"] = gain.mean
+    row["n_differ"] = gain.n_differ
+    row["no_difference"] = gain.nowhere
+    if gain.interval is not None:
+        row["low"], row["high"] = gain.interval
+        row["too_short"] = gain.too_short
+    return row
 
 
 def _without_k(label: str, k: int) -> str:
     """A system's name without its k, which has a column: `GPT-5.2 (k=3)` or `gpt-k3+support-kimi`."""
-    for ending in (f" (k={k})", f"-k{k}") if k else ():
-        head, found, tail = label.rpartition(ending)
-        if found:
-            return head + tail
+    if not k:
+        return label
+    for ending in (f" (k={k})", f"-k{k}"):
+        name, separator, settings = label.rpartition(ending)
+        if separator:
+            return name + settings
     return label
 
 
@@ -121,40 +145,52 @@ def _gain_cell(row: Row) -> str:
     difference = f"{row['difference']:+z.1f}"
     if row["low"] is None:
         return f"{difference} {NO_INTERVAL}"
-    return f"{difference} [{row['low']:z.1f}, {row['high']:z.1f}]{SHORT_MARK if row['too_short'] else ''}"
+    cell = f"{difference} [{row['low']:z.1f}, {row['high']:z.1f}]"
+    if row["too_short"]:
+        cell += SHORT_MARK
+    return cell
 
 
 def _p_cell(row: Row) -> str:
     p = row["p_holm"]
-    return "-" if p is None else "<0.001" if p < 0.0005 else f"{p:.3f}"
+    if p is None:
+        return MISSING
+    if p < 0.0005:  # would be printed as 0.000
+        return "<0.001"
+    return f"{p:.3f}"
 
 
-def _main_caption(found: RunsCompared, judged: Judged, names: Mapping[str, str]) -> Iterator[str]:
-    """Yield sentences; `judged` are the numbers of the table, over instances that may be fewer than those of `found`."""
-    data = next((entrant.data["name"] for entrant in found.board.entrants if entrant.data.get("name")), "")
-    of = f" of {names.get(data, data)}" if data else ""
-    by = f"judged by {names.get(judged.judge, judged.judge)}"
-    common = judged.standings[0].n_common
+def _main_caption(compared: RunsCompared, judged: Judged, names: Mapping[str, str]) -> Iterator[str]:
+    """Yield sentences; `judged` are the numbers of the table, perhaps over fewer instances than those of `compared`."""
+    instances = "instances"
+    for entrant in compared.board.entrants:
+        if entrant.data.name:
+            instances = f"instances of {names.get(entrant.data.name, entrant.data.name)}"
+            break
+    judge = names.get(judged.judge, judged.judge)
+    n_common = judged.standings[0].n_common
     if judged.n_differs:
-        yield f"Mean over each system's own n instances{of}, {by}."
-    elif found.judged[0].n_differs:
-        yield f"All numbers are over the n = {common} instances{of} that all systems have, {by}."
+        yield f"Mean over each system's own n {instances}, judged by {judge}."
+    elif compared.judged[0].n_differs:
+        yield f"All numbers are over the n = {n_common} {instances} that all systems have, judged by {judge}."
     else:
-        yield f"Mean over n = {common} instances{of}, {by}."
+        yield f"Mean over n = {n_common} {instances}, judged by {judge}."
     if judged.baseline:
         n_tests = len(judged.pairs)
         family = f"the {n_tests} tests of all pairs"
-        if found.against_baseline or n_tests == 1:
+        if compared.against_baseline or n_tests == 1:
             family = counted(n_tests, "test")
         yield (
             f"Difference: mean paired difference to {judged.baseline}, with a 95 % bootstrap confidence interval. "
             f"p: paired permutation test, corrected by Holm's method for {family}."
         )
-    if any(one.best is False for one in judged.standings):
-        references = references_of(found.board)
-        apart = " and ".join(one.system for one in judged.ranked if one.system in references)
-        rivals = f" of a system that clarifies (not {apart})" if apart else ""
-        yield f"Bold: the highest mean{rivals}, and every mean that no test separates from it (p > {ALPHA})."
+    if any(standing.best is False for standing in judged.standings):
+        highest = "the highest mean"
+        references = references_of(compared.board)
+        not_competing = [standing.system for standing in judged.ranked if standing.system in references]
+        if not_competing:
+            highest += f" of a system that clarifies (not {' and '.join(not_competing)})"
+        yield f"Bold: {highest}, and every mean that no test separates from it (p > {ALPHA})."
     elif judged.tied:
         yield f"No mean is bold, since no test separates any from the highest one (p > {ALPHA})."
     if judged.untestable:
@@ -162,22 +198,25 @@ def _main_caption(found: RunsCompared, judged: Judged, names: Mapping[str, str])
         yield f"Too few instances differ for any test to tell the highest mean from that of {untestable}."
 
 
-def _main_remarks(found: RunsCompared, judged: Judged, rows: Sequence[Row]) -> Iterator[str]:
+def _main_remarks(compared: RunsCompared, judged: Judged, rows: Sequence[Row]) -> Iterator[str]:
     if judged.n_differs:
         yield "No instance has a score in all systems, so there are no differences."
-    elif found.judged[0].n_differs:
-        scored = (f"{one.system} {one.scores.n_scored}" for one in found.judged[0].standings)
-        yield f"Instances with a score: {', '.join(scored)}."
-    if failed := [
-        f"{one.system}: {one.scores.n_failed} of {one.scores.n_expected}"
-        for one in judged.standings
-        if one.scores.n_failed
-    ]:
-        yield f"Failed instances have no score: {'; '.join(failed)}."
+    elif compared.judged[0].n_differs:
+        counts = ", ".join(
+            f"{standing.system} {standing.scores.n_scored}" for standing in compared.judged[0].standings
+        )
+        yield f"Instances with a score: {counts}."
+    failures: list[str] = []
+    for standing in judged.standings:
+        scores = standing.scores
+        if scores.n_failed:
+            failures.append(f"{standing.system}: {scores.n_failed} of {scores.n_expected}")
+    if failures:
+        yield f"Failed instances have no score: {'; '.join(failures)}."
     yield from interval_notes(standing.gain for standing in judged.standings if standing.gain)
     if any(row["judge_is"] for row in rows):
         yield OWN_NOTE
-    for caveat in found.caveats:
+    for caveat in compared.caveats:
         yield CAVEATS[caveat]
 
 
@@ -196,8 +235,6 @@ _LONG_TEXT: Final = 40
 """Characters of a cell from which on a column breaks its lines."""
 _PART: Final = 15
 """Characters of a long word between two places where a line may break."""
-_MISSING: Final = "-"
-"""What `tables.text` and `tables.number` show for None; set as an en dash."""
 
 _LIGATURE: Final = re.compile(r"([-',])(?=\1)")
 _UNLABELLED: Final = re.compile(r"[^A-Za-z0-9:.-]")
@@ -233,13 +270,20 @@ def write_paper_files(
 
 def latex(tables: Sequence[DataTable], command: str = "") -> str:
     """Format `table` environments with captions and labels, below comments on what they need. All text is escaped."""
-    floats = [one for table in tables for one in _floats(table)]
-    text = "".join(
-        f"\n\\clearpage{one}" if place and place % _MAX_FLOATS == 0 else one
-        for place, one in enumerate(floats)
-    )
-    packages = "{booktabs,graphicx}" if "\\resizebox" in text else "{booktabs}"
-    comments = [f"% Made by: {_one_line(command)}"] if command else []
+    text = ""
+    n_floats = 0
+    for table in tables:
+        for environment in _floats(table):
+            if n_floats and n_floats % _MAX_FLOATS == 0:
+                text += "\n\\clearpage"
+            text += environment
+            n_floats += 1
+    comments: list[str] = []
+    if command:
+        comments.append(f"% Made by: {_one_line(command)}")
+    packages = "{booktabs}"
+    if "\\resizebox" in text:
+        packages = "{booktabs,graphicx}"
     comments.append(f"% Needs \\usepackage{packages}.")
     if _NEEDS_UNICODE.search(text):
         comments.append(
@@ -252,33 +296,48 @@ def _floats(table: DataTable) -> Iterator[str]:
     """One `table` environment for each page of rows; the first carries the label, the last the remarks."""
     rows, headings = written_rows(table), [column.heading for column in table.columns]
     best = best_cells(rows, table.columns)
-    cells = [[column.show(row).strip() for column in table.columns] for row in rows]
-    widths = [max(map(cell_len, column)) for column in zip(headings, *cells, strict=True)]
+    cells: list[list[str]] = []
+    heights: list[int] = []
+    widths = [cell_len(heading) for heading in headings]
+    for row in rows:
+        texts = [column.show(row).strip() for column in table.columns]
+        cells.append(texts)
+        lengths = [cell_len(text) for text in texts]
+        heights.append(max(1, ceil(max(lengths) / _LONG_TEXT)))
+        widths = list(map(max, widths, lengths))
     columns = "".join(map(_alignment, table.columns, widths))
-    wide = sum(width + 2 for width in widths) > _WIDE
-    pages = list(_pages([max(1, *(ceil(cell_len(cell) / _LONG_TEXT) for cell in row)) for row in cells]))
-    for place, (start, end) in enumerate(pages):
-        label = "" if place else f"\\label{{tab:{_UNLABELLED.sub(_label_word, table.name)}}}"
-        remarks = (*bold_legend(table, best), *table.remarks)
-        notes = " ".join(map(typeset, remarks)) if end == len(rows) else ""
+    is_wide = sum(width + 2 for width in widths) > _WIDE
+    for start, end in _pages(heights):
+        caption = f"\\caption{{{_caption(table)}}}\\label{{tab:{_UNLABELLED.sub(_label_word, table.name)}}}"
+        if start > 0:
+            caption = f"\\caption{{{_caption(table)} (continued)}}"
         lines = [
             "\n\\begin{table}[tbp]",
             "\\centering",
-            f"\\caption{{{_caption(table)}{' (continued)' if place else ''}}}{label}",
+            caption,
             "\\smallskip",  # most classes leave no space below a caption
             "\\footnotesize",
             "\\setlength{\\tabcolsep}{3pt}",
-            *(["\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%"] if wide else []),
+        ]
+        if is_wide:
+            lines.append("\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%")
+        lines += [
             f"\\begin{{tabular}}{{@{{}}{columns}@{{}}}}",
             "\\toprule",
             " & ".join(map(typeset, headings)) + " \\\\",
             "\\midrule",
-            *_typeset_rows(table, rows, cells, best, range(start, end)),
-            "\\bottomrule",
-            "\\end{tabular}" + "}" * wide,
-            *([f"\\par\\smallskip\\parbox{{\\linewidth}}{{\\footnotesize {notes}}}"] if notes else []),
-            "\\end{table}",
         ]
+        lines += _typeset_rows(table, rows, cells, best, range(start, end))
+        lines.append("\\bottomrule")
+        if is_wide:
+            lines.append("\\end{tabular}}")
+        else:
+            lines.append("\\end{tabular}")
+        remarks = chain(bold_legend(table, best), table.remarks)
+        notes = " ".join(map(typeset, remarks))
+        if notes and end == len(rows):
+            lines.append(f"\\par\\smallskip\\parbox{{\\linewidth}}{{\\footnotesize {notes}}}")
+        lines.append("\\end{table}")
         yield "\n".join(lines) + "\n"
 
 
@@ -296,7 +355,9 @@ def _pages(heights: Sequence[int]) -> Iterator[tuple[int, int]]:
 def _alignment(column: Column, width: int) -> str:
     if column.numeric:
         return "r"
-    return "p{0.5\\linewidth}" if width > _LONG_TEXT else "l"
+    if width > _LONG_TEXT:
+        return "p{0.5\\linewidth}"
+    return "l"
 
 
 def _typeset_rows(
@@ -306,36 +367,42 @@ def _typeset_rows(
     best: Container[tuple[int, int]],
     places: Iterable[int],
 ) -> Iterator[str]:
-    before = None
+    previous = None
     for i in places:
-        if before is not None and table.group and rows[i][table.group] != rows[before][table.group]:
+        if previous is not None and table.group and rows[i][table.group] != previous[table.group]:
             yield "\\midrule"
-        shown = ["--" if cell == _MISSING else _breakable(cell) for cell in cells[i]]
-        yield (
-            " & ".join(f"\\textbf{{{cell}}}" if (i, j) in best else cell for j, cell in enumerate(shown))
-            + " \\\\"
-        )
-        before = i
+        shown: list[str] = []
+        for j, cell in enumerate(cells[i]):
+            typeset_cell = _breakable(cell)
+            if cell == MISSING:
+                typeset_cell = "--"  # an en dash
+            if (i, j) in best:
+                typeset_cell = f"\\textbf{{{typeset_cell}}}"
+            shown.append(typeset_cell)
+        yield " & ".join(shown) + " \\\\"
+        previous = rows[i]
 
 
 def _breakable(cell: str) -> str:
     """Typeset a cell; in a long one lines may also break within words, such as addresses."""
     if cell_len(cell) <= _LONG_TEXT:
         return typeset(cell)
-    words = (
-        "\\allowbreak{}".join(_escaped(word[i : i + _PART]) for i in range(0, len(word), _PART))
-        for word in _signed(cell).split(" ")
-    )
+    words: list[str] = []
+    for word in _signed(cell).split(" "):
+        parts = [_escaped(word[start : start + _PART]) for start in range(0, len(word), _PART)]
+        words.append("\\allowbreak{}".join(parts))
     return " ".join(words)
 
 
 def _caption(table: DataTable) -> str:
     """Title and caption in one, without the paper's number of a table, which LaTeX gives, and names of fields."""
     title, caption = _NUMBERED.sub("", table.title).rstrip("."), table.caption.rstrip(".")
-    between = "; " if caption[:1].islower() else ". "
-    text = between.join(part for part in (title, caption) if part).replace(
-        "restore_score_100", "restore score"
-    )
+    text = title or caption
+    if title and caption[:1].islower():
+        text = f"{title}; {caption}"
+    elif title and caption:
+        text = f"{title}. {caption}"
+    text = text.replace("restore_score_100", "restore score")
     return typeset(f"{text[:1].upper()}{text[1:]}.")
 
 
@@ -353,19 +420,27 @@ def _escaped(text: str) -> str:
     separated = _LIGATURE.sub(r"\1\0", text)  # "--" is no dash
     escaped = separated.translate(_latex_characters()).replace("\0", "{}")
     # At the start of a row a bracket or a star would belong to the line break before it.
-    return f"{{{escaped[0]}}}{escaped[1:]}" if escaped.startswith(("[", "*")) else escaped
+    if escaped.startswith(("[", "*")):
+        return f"{{{escaped[0]}}}{escaped[1:]}"
+    return escaped
 
 
 @cache
 def _latex_characters() -> dict[int, str]:
     """Read latex.tsv: how characters are written in LaTeX."""
-    lines = Path(__file__).with_name("latex.tsv").read_text(encoding="utf-8").split("\n")
-    return {ord(character): written for character, written in (line.split("\t") for line in lines if line)}
+    characters: dict[int, str] = {}
+    for line in Path(__file__).with_name("latex.tsv").read_text(encoding="utf-8").split("\n"):
+        if line:
+            character, command = line.split("\t")
+            characters[ord(character)] = command
+    return characters
 
 
 def _label_word(unusual: re.Match[str]) -> str:
     """Replace a character in a label, so that names in Chinese stay distinct."""
-    return "-" if unusual[0].isascii() else f"-{ord(unusual[0]):x}"
+    if unusual[0].isascii():
+        return "-"
+    return f"-{ord(unusual[0]):x}"
 
 
 def _one_line(text: str) -> str:

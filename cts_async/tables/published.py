@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from cts_async.analysis.board import Array, Board
-from cts_async.analysis.compare import leaderboard
+from cts_async.analysis.compare import Standing, leaderboard
 from cts_async.analysis.interactions import (
     Interactions,
     count_unknowns,
@@ -94,7 +94,7 @@ class Published:
     @property
     def counted(self) -> tuple[PublishedValue, ...]:
         """The values with an interval, each once."""
-        return tuple(one for one in self.values if one.inside is not None and not one.repeated)
+        return tuple(value for value in self.values if value.inside is not None and not value.repeated)
 
     @property
     def n_without_interval(self) -> int:
@@ -117,48 +117,59 @@ def compare_with_paper(
     `interactions` are those of the board's Clarifiers, by their labels. Raises InputError for a run that cannot be
     read (table 11).
     """
-    runs, judges = _systems(board.entrants), judges or board.judges
-    first = next((one for one in judges if called(one) == _fixed("judge")), next(iter(judges), ""))
-    asked = {one.label: one for one in interactions}
-    values = [
-        *(_scores(board, runs, first, seed) if first else ()),
-        *_questions(
-            [(key, asked[run.label]) for key, group in runs.items() for run in group if run.label in asked]
-        ),
-        *(value for judge in judges for value in _judged(board, runs, judge, seed)),
-        *_support(board.entrants, seed),
-    ]
-    used = [run for group in runs.values() for run in group]
+    systems, judges = _systems(board.entrants), judges or board.judges
+    judge = paper_judge(judges)
+    values: list[PublishedValue] = []
+    if judge:
+        values += _scores(board, systems, judge, seed)
+    values += _questions(_questioned(systems, interactions))
+    for any_judge in judges:
+        values += _judged(board, systems, any_judge, seed)
+    values += _support(board.entrants, seed)
     if not values:
         return Published((), ())
-    others = {
-        what: None
-        for run in used
-        for what in _other_model(run, "clarifier", run.players.get("clarifier", ""))
-    }
-    return Published(
-        tuple(sorted(values, key=lambda one: one.table)),
-        tuple(_departures(board, used, first)),
-        tuple(others),
-    )
+    runs: list[FinishedRun] = []
+    other_models: dict[str, None] = {}
+    for group in systems.values():
+        for run in group:
+            runs.append(run)
+            other_models |= dict.fromkeys(_other_model(run, "clarifier", run.players.get("clarifier", "")))
+    values.sort(key=lambda value: value.table)
+    return Published(tuple(values), tuple(_departures(board, runs, judge)), tuple(other_models))
+
+
+def paper_judge(judges: Sequence[str]) -> str:
+    """Return the judge that is the paper's, else the first one; "" for none."""
+    for judge in judges:
+        if paper_name(judge) == _fixed("judge"):
+            return judge
+    # Another judge's values are shown all the same, with a warning: the user sees what departs from the paper.
+    return next(iter(judges), "")
 
 
 # Who is who
 
 
-def called(name: str, model: str | None = None) -> str | None:
+def paper_name(name: str, model: str | None = None) -> str | None:
     """Return the paper's name for a model by its name in the catalogue, or by its id; None for any other model."""
-    ids = [one for one in (model, name.partition(":")[2] or name) if one]
-    for one in paper()["models"]:
-        if name in one["names"] or any(_is_model(id, one["ids"]) for id in ids):
-            return str(one["system"])
+    _, _, typed_id = name.partition(":")
+    ids = [typed_id or name]
+    if model:
+        ids.append(model)
+    for paper_model in paper()["models"]:
+        if name in paper_model["names"] or any(_is_model(id, paper_model["ids"]) for id in ids):
+            return str(paper_model["system"])
     return None
 
 
-def _is_model(id: str, known: Iterable[str]) -> bool:
+def _is_model(id: str, paper_ids: Iterable[str]) -> bool:
     """True for one of the ids, behind a publisher's folder or not, with a date or not."""
-    own = _folded(id.rpartition("/")[2])
-    return any(re.fullmatch(rf"{re.escape(_folded(one))}(?:\d{{4,8}})?", own) for one in known)
+    _, _, without_folder = id.rpartition("/")
+    folded = _folded(without_folder)
+    for paper_id in paper_ids:
+        if re.fullmatch(rf"{re.escape(_folded(paper_id))}(?:\d{{4,8}})?", folded):
+            return True
+    return False
 
 
 def _folded(text: str) -> str:
@@ -172,10 +183,13 @@ def _fixed(role: str) -> str:
 def _system(run: FinishedRun) -> str | None:
     if run.system == ORIG and not run.clarifier:
         return ORIG
+    if not run.clarifier and not run.k:
+        return None
     if not run.clarifier:  # answers of others, named after their system: ebk1, gpt-k2
-        return called(re.sub(r"[-_]?k[1-9]$", "", run.system)) if run.k else None
-    unusual = run.clarifier != run.players.get("clarifier")
-    return None if unusual else called(run.clarifier, run.models.get("clarifier"))
+        return paper_name(re.sub(r"[-_]?k[1-9]$", "", run.system))
+    if run.clarifier != run.players.get("clarifier"):  # with prompts of the user's, or another scheme
+        return None
+    return paper_name(run.clarifier, run.models.get("clarifier"))
 
 
 _Systems: TypeAlias = Mapping[tuple[str, int], Sequence[FinishedRun]]
@@ -184,15 +198,15 @@ _Systems: TypeAlias = Mapping[tuple[str, int], Sequence[FinishedRun]]
 
 def _systems(runs: Iterable[FinishedRun]) -> _Systems:
     """Group runs by the system and budget of the paper that they are, those with the most of its fixed roles only."""
-    found: dict[tuple[str, int], list[FinishedRun]] = defaultdict(list)
+    groups: dict[tuple[str, int], list[FinishedRun]] = defaultdict(list)
     for run in runs:
         name = _system(run)
         if name == ORIG or (name and run.k in (1, 2, 3)):
-            found[name, run.k].append(run)
-    for key, group in found.items():
+            groups[name, run.k].append(run)
+    for key, group in groups.items():
         fewest = min(len(_other_roles(run)) for run in group)
-        found[key] = [run for run in group if len(_other_roles(run)) == fewest]
-    return dict(found)
+        groups[key] = [run for run in group if len(_other_roles(run)) == fewest]
+    return dict(groups)
 
 
 _ROLES: Final = {"support": "support", "answerer": "support", "rewriter": "support", "agent": "agent"}
@@ -201,55 +215,64 @@ _ROLES: Final = {"support": "support", "answerer": "support", "rewriter": "suppo
 
 def _other_roles(run: FinishedRun) -> dict[str, str]:
     """Return the players that are not the paper's, by role, as far as the run names them."""
-    return {
-        role: name
-        for role, name in run.players.items()
-        if role in _ROLES and called(name, run.models.get(role)) != _fixed(_ROLES[role])
-    }
+    others: dict[str, str] = {}
+    for role, name in run.players.items():
+        if role in _ROLES and paper_name(name, run.models.get(role)) != _fixed(_ROLES[role]):
+            others[role] = name
+    return others
 
 
 # Tables 2, 3, 6 and 9
 
 
-def _scores(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[PublishedValue]:
-    orig = next((run.label for run in runs.get((ORIG, 0), ())), "")
-    standings = {one.system: one for one in leaderboard(board, judge, orig, seed=seed)}
-    found: dict[str, dict[str, Difference | None]] = {}
-    for run in (run for group in runs.values() for run in group if run.label in standings):
-        summary, gain = standings[run.label].scores, standings[run.label].gain
-        scores = _column(board, judge, run)
-        found[run.label] = {
-            "mean": paired_difference(scores, [0.0] * len(scores), seed=seed),
-            "delta": gain,
-            **{
-                f"p{q}": Difference(
-                    len(scores), value, *(percentile_interval(scores, q, seed=seed) or (None, None))
-                )
-                for q, value in ((50, summary.p50), (90, summary.p90))
-                if value is not None
-            },
-        }
+def _scores(board: Board, systems: _Systems, judge: str, seed: int) -> Iterator[PublishedValue]:
+    orig = ""
+    for run in systems.get((ORIG, 0), ()):
+        orig = run.label
+        break
+    standings = {standing.system: standing for standing in leaderboard(board, judge, orig, seed=seed)}
+    ours: dict[str, dict[str, Difference | None]] = {}
+    for group in systems.values():
+        for run in group:
+            if run.label in standings:
+                scores = _column(board, judge, run)
+                ours[run.label] = _measures(standings[run.label], scores, seed)
     for printed in paper()["scores"]:
-        for run in _runs_of(printed, runs):
-            for measure, ours in found.get(run.label, {}).items():
-                yield from _value(printed, run.label, measure, ours)
+        for run in _runs_of(printed, systems):
+            for measure, value in ours.get(run.label, {}).items():
+                yield from _value(printed, run.label, measure, value)
     for printed in paper()["intervals"]:
-        for run in _runs_of(printed, runs):
-            gain = found.get(run.label, {}).get("delta")
+        for run in _runs_of(printed, systems):
+            gain = ours.get(run.label, {}).get("delta")
             ends = {"published_low": printed["low"], "published_high": printed["high"]}
             yield from _value(printed, run.label, "delta", gain, **ends, repeated=True)
 
 
-def _judged(board: Board, runs: _Systems, judge: str, seed: int) -> Iterator[PublishedValue]:
+def _measures(standing: Standing, scores: Array, seed: int) -> dict[str, Difference | None]:
+    """Return what tables 2 and 6 print of a system, under the paper's names (`delta` is our gain)."""
+    measures = {
+        # An interval of the mean is that of the difference to 0.
+        "mean": paired_difference(scores, [0.0] * len(scores), seed=seed),
+        "delta": standing.gain,
+    }
+    for q, value in ((50, standing.scores.p50), (90, standing.scores.p90)):
+        if value is not None:
+            low, high = percentile_interval(scores, q, seed=seed) or (None, None)
+            measures[f"p{q}"] = Difference(len(scores), value, low, high)
+    return measures
+
+
+def _judged(board: Board, systems: _Systems, judge: str, seed: int) -> Iterator[PublishedValue]:
     """Table 9; of the paper's own judge table 2 has the same means."""
+    name = paper_name(judge)
     for printed in paper()["judges"]:
-        for run in _runs_of(printed, runs) if printed["judge"] == called(judge) else ():
+        if printed["judge"] != name:
+            continue
+        for run in _runs_of(printed, systems):
             scores = _column(board, judge, run)
-            ours = paired_difference(scores, [0.0] * len(scores), seed=seed)
-            again = printed["judge"] == _fixed("judge")
-            yield from _value(
-                printed, run.label, "mean", ours, judge=printed["judge"], decimals=2, repeated=again
-            )
+            mean = paired_difference(scores, [0.0] * len(scores), seed=seed)
+            repeated = name == _fixed("judge")
+            yield from _value(printed, run.label, "mean", mean, judge=name, decimals=2, repeated=repeated)
 
 
 def _column(board: Board, judge: str, run: FinishedRun) -> Array:
@@ -257,12 +280,12 @@ def _column(board: Board, judge: str, run: FinishedRun) -> Array:
     return column[~np.isnan(column)]
 
 
-def _runs_of(printed: Mapping[str, Any], runs: _Systems) -> Sequence[FinishedRun]:
-    return runs.get((printed["system"], printed["k"]), ())
+def _runs_of(printed: Mapping[str, Any], systems: _Systems) -> Sequence[FinishedRun]:
+    return systems.get((printed["system"], printed["k"]), ())
 
 
 def _value(
-    printed: Mapping[str, Any], run: str, measure: str, ours: Difference | None, **more: Any
+    printed: Mapping[str, Any], run: str, measure: str, ours: Difference | None, **fields: Any
 ) -> Iterator[PublishedValue]:
     """Yield the comparison of one printed value, if it is printed and we have it."""
     if ours is not None and measure in printed:
@@ -277,65 +300,97 @@ def _value(
             low=ours.low,
             high=ours.high,
             n=ours.n,
-            **more,
+            **fields,
         )
 
 
 # Tables 4, 5, 7, 8 and 10
 
-_Asked: TypeAlias = Sequence[tuple[tuple[str, int], Interactions]]
+_Questioned: TypeAlias = Sequence[tuple[tuple[str, int], Interactions]]
 """Questions and answers by system and budget."""
 
 
-def _questions(asked: _Asked) -> Iterator[PublishedValue]:
-    for key, system in asked:
-        unknowns, turns = count_unknowns(system), region_turns(system)
-        n_questions, about_region = (
-            sum(getattr(turn, name) for turn in turns) for name in ("questions", "about_region")
-        )
-        for printed in _rows_of("answers", key):
-            shares = {
-                "ua_unknown_rate": _share(unknowns.unknown, unknowns.answers),
-                "cq_region_rate": _share(about_region, n_questions),
-            }
-            for measure, share in shares.items():
-                yield from _value(printed, system.label, measure, share)
-        for printed in _rows_of("regions", key):
-            for turn in (turn for turn in turns if turn.turn == printed["turn"]):
-                only, unknown = turn.region_only, turn.region_only_unknown
-                asked_for = _share(only, turn.questions, times=turn.questions)
-                yield from _value(printed, system.label, "region_only", asked_for, turn=turn.turn, decimals=0)
-                yield from _value(
-                    printed, system.label, "region_only_unknown", _share(unknown, only), turn=turn.turn
-                )
-        for printed in _rows_of("known", key):
-            for count, n in enumerate(unknowns.known_cnt):
-                measure = f"known_cnt_{count}" if count else "all_unknown"
-                # At k = 1 these are table 4's share of unknown answers, and what is left of it.
-                yield from _value(
-                    printed, system.label, measure, _share(n, unknowns.n), repeated=printed["k"] == 1
-                )
-    yield from _ranges(asked)
+def _questioned(systems: _Systems, interactions: Iterable[Interactions]) -> _Questioned:
+    """Return the interactions of runs that are systems of the paper."""
+    by_label = {interaction.label: interaction for interaction in interactions}
+    questioned: list[tuple[tuple[str, int], Interactions]] = []
+    for key, group in systems.items():
+        for run in group:
+            if run.label in by_label:
+                questioned.append((key, by_label[run.label]))
+    return questioned
 
 
-def _ranges(asked: _Asked) -> Iterator[PublishedValue]:
+def _questions(questioned: _Questioned) -> Iterator[PublishedValue]:
+    for key, system in questioned:
+        yield from _answer_shares(key, system)
+        yield from _region_shares(key, system)
+        yield from _known_counts(key, system)
+    yield from _ranges(questioned)
+
+
+def _answer_shares(key: tuple[str, int], system: Interactions) -> Iterator[PublishedValue]:
+    """Table 4: the share of unknown answers, and of questions about a region."""
+    unknowns, turns = count_unknowns(system), region_turns(system)
+    n_questions = sum(turn.questions for turn in turns)
+    n_about_region = sum(turn.about_region for turn in turns)
+    for printed in _rows_of("answers", key):
+        unknown_rate = _share(unknowns.unknown, unknowns.answers)
+        yield from _value(printed, system.label, "ua_unknown_rate", unknown_rate)
+        yield from _value(printed, system.label, "cq_region_rate", _share(n_about_region, n_questions))
+
+
+def _region_shares(key: tuple[str, int], system: Interactions) -> Iterator[PublishedValue]:
+    """Tables 5 and 10: questions about nothing but a region by turn, and the share of their answers that is unknown."""
+    turns = {turn.turn: turn for turn in region_turns(system)}
+    for printed in _rows_of("regions", key):
+        turn = turns.get(printed["turn"])
+        if turn is None:
+            continue
+        n_region = _share(turn.region_only, turn.questions, times=turn.questions)
+        yield from _value(printed, system.label, "region_only", n_region, turn=turn.turn, decimals=0)
+        unknown_rate = _share(turn.region_only_unknown, turn.region_only)
+        yield from _value(printed, system.label, "region_only_unknown", unknown_rate, turn=turn.turn)
+
+
+def _known_counts(key: tuple[str, int], system: Interactions) -> Iterator[PublishedValue]:
+    """Table 7: the share of instances with 0, 1, ... known answers."""
+    unknowns = count_unknowns(system)
+    for printed in _rows_of("known", key):
+        # At k = 1 these are table 4's share of unknown answers, and what is left of it.
+        repeated = printed["k"] == 1
+        for n_known, n_instances in enumerate(unknowns.known_cnt):
+            measure = f"known_cnt_{n_known}"
+            if n_known == 0:
+                measure = "all_unknown"
+            share = _share(n_instances, unknowns.n)
+            yield from _value(printed, system.label, measure, share, repeated=repeated)
+
+
+def _ranges(questioned: _Questioned) -> Iterator[PublishedValue]:
     """Table 8. The ends of a range over a few turns have no interval worth the name."""
-    ranges = unknown_ranges(turn for _, system in asked for turn in region_turns(system))
+    ranges = unknown_ranges(turn for _, system in questioned for turn in region_turns(system))
     for printed in paper()["region_ranges"]:
-        n = len({name for (name, k), _ in asked if k == printed["k"]})
+        n_systems = len({name for (name, k), _ in questioned if k == printed["k"]})
         for measure, turn in zip(("lowest", "highest"), ranges.get(printed["k"], ()), strict=False):
-            ours = None if turn.unknown_rate is None else Difference(n, turn.unknown_rate, None, None)
-            yield from _value(printed, f"{turn.label}, turn {turn.turn}", measure, ours)
+            if turn.unknown_rate is not None:
+                end = Difference(n_systems, turn.unknown_rate, None, None)
+                yield from _value(printed, f"{turn.label}, turn {turn.turn}", measure, end)
 
 
-def _rows_of(name: str, key: tuple[str, int]) -> Iterator[Mapping[str, Any]]:
-    return (row for row in paper()[name] if (row["system"], row["k"]) == key)
+def _rows_of(table: str, key: tuple[str, int]) -> Iterator[Mapping[str, Any]]:
+    for row in paper()[table]:
+        if (row["system"], row["k"]) == key:
+            yield row
 
 
 def _share(part: int, n: int, times: float = 1.0) -> Difference | None:
     """A share of n, or its multiple, with Wilson's interval."""
     interval = wilson(part, n)
-    return interval and Difference(n, times * part / n, times * interval[0], times * interval[1])
+    if interval is None:
+        return None
+    low, high = interval
+    return Difference(n, times * part / n, times * low, times * high)
 
 
 # Table 11
@@ -343,22 +398,29 @@ def _share(part: int, n: int, times: float = 1.0) -> Difference | None:
 
 def _support(runs: Sequence[FinishedRun], seed: int) -> Iterator[PublishedValue]:
     """Pairs of supporting models of one Clarifier, at the smallest k that has both: the paper does not say which."""
-    played: dict[tuple[str, int], list[FinishedRun]] = defaultdict(list)
+    by_pair: dict[tuple[str, int], FinishedRun] = {}
+    # Runs with the paper's agent first: of several the first one counts.
     for run in sorted(runs, key=lambda run: "agent" in _other_roles(run)):
         support = run.players.get("support")
         if run.clarifier and support:
-            names = _system(run), called(support, run.models.get("support"))
-            played["{}-{}".format(*names), run.k].append(run)
+            pair = f"{_system(run)}-{paper_name(support, run.models.get('support'))}"
+            by_pair.setdefault((pair, run.k), run)
     for printed in paper()["support"]:
-        first, second = printed["pair"]
-        k = min((k for name, k in played if name == first and (second, k) in played), default=None)
-        if k is None:
+        pair, compared_pair = printed["pair"]
+        shared_ks = [k for name, k in by_pair if name == pair and (compared_pair, k) in by_pair]
+        if not shared_ks:
             continue
-        one, other = (read_run(played[name, k][0].directory, without=("answer",)) for name in (first, second))
-        row = {**printed, "system": f"{first} vs. {second}", "k": k}
-        where = f"{played[first, k][0].label}, {played[second, k][0].label}"
-        for measure, ours in stability_intervals(one, other, seed=seed).items():
-            yield from _value(row, where, measure, ours)
+        k = min(shared_ks)
+        run, compared_run = by_pair[pair, k], by_pair[compared_pair, k]
+        measures = stability_intervals(
+            read_run(run.directory, without=("answer",)),
+            read_run(compared_run.directory, without=("answer",)),
+            seed=seed,
+        )
+        row = dict(printed)
+        row["system"], row["k"] = f"{pair} vs. {compared_pair}", k
+        for measure, ours in measures.items():
+            yield from _value(row, f"{run.label}, {compared_run.label}", measure, ours)
 
 
 # How the runs differ from the paper's
@@ -367,40 +429,45 @@ def _support(runs: Sequence[FinishedRun], seed: int) -> Iterator[PublishedValue]
 def _departures(board: Board, runs: Sequence[FinishedRun], judge: str) -> Iterator[str]:
     """Yield what keeps the numbers from being comparable; the runs concerned are named where not all are."""
 
-    def of(labels: Collection[str]) -> str:
-        return "" if len(labels) == len(runs) else f" ({first_of(list(labels))})"
-
-    names = {str(run.data["name"]) for run in runs if run.data.get("name")} - {DATA}
+    names = {run.data.name for run in runs if run.data.name} - {DATA}
     if names:
         yield f"the data are {', '.join(sorted(names))} instead of Hard518"
-    found: dict[str, list[str]] = defaultdict(list)
-    models: dict[str, None] = {}
+    labels: dict[str, list[str]] = defaultdict(list)
+    other_models: dict[str, None] = {}
     for run in runs:
-        n = len(_column(board, judge, run)) if judge in run.judges else run.n_done
+        n = run.n_done
+        if judge in run.judges:
+            n = len(_column(board, judge, run))
         if n != paper()["n"]:
-            found[f"n = {n} instead of {paper()['n']}"].append(run.label)
+            labels[f"n = {n} instead of {paper()['n']}"].append(run.label)
         for role, name in _other_roles(run).items():
-            found[f"{role} {name} instead of {_fixed(_ROLES[role])}"].append(run.label)
+            labels[f"{role} {name} instead of {_fixed(_ROLES[role])}"].append(run.label)
         for role, name in run.players.items():
             if role in _ROLES or role == f"judge {judge}":
-                models |= dict.fromkeys(_other_model(run, role, name))
-    yield from (what + of(labels) for what, labels in found.items())
-    if judge and called(judge) != _fixed("judge"):
+                other_models |= dict.fromkeys(_other_model(run, role, name))
+    for departure, departing in labels.items():
+        if len(departing) == len(runs):
+            yield departure
+        else:
+            yield f"{departure} ({first_of(departing)})"
+    if judge and paper_name(judge) != _fixed("judge"):
         yield f"judge {judge} instead of {_fixed('judge')}"
-    yield from models
+    yield from other_models
 
 
 def _other_model(run: FinishedRun, role: str, name: str) -> Iterator[str]:
     """Describe the model of a role that has a name of the paper's models, if its id is another's."""
     id = run.models.get(role)
-    for one in paper()["models"]:
-        if id and name in one["names"] and not _is_model(id, one["ids"]):
-            yield f"{name} is {id} instead of {one['model']}"
+    if not id:
+        return
+    for paper_model in paper()["models"]:
+        if name in paper_model["names"] and not _is_model(id, paper_model["ids"]):
+            yield f"{name} is {id} instead of {paper_model['model']}"
 
 
 def is_hard518(board: Board) -> bool:
     """True if a run is over as many instances as Hard518 has, and no run is over data of another name."""
-    names = {str(run.data["name"]) for run in board.entrants if run.data.get("name")}
+    names = {run.data.name for run in board.entrants if run.data.name}
     return names <= {DATA} and any(run.n_expected == paper()["n"] for run in board.entrants)
 
 
@@ -424,87 +491,103 @@ _REMARKS: Final = {
 
 def published_of(compared: RunsCompared) -> Published:
     """Compare the runs of a comparison with the paper, under its judges. Raises InputError."""
-    judges = [one.judge for one in compared.judged]
-    asked, _ = board_interactions(compared.board, None)
-    return compare_with_paper(compared.board, asked, judges=judges, seed=compared.seed)
+    judges = [judged.judge for judged in compared.judged]
+    interactions, _ = board_interactions(compared.board, None)
+    return compare_with_paper(compared.board, interactions, judges=judges, seed=compared.seed)
 
 
-def sentence(found: Published) -> str:
+def sentence(published: Published) -> str:
     """Answer whether ours match the paper's values."""
-    if not found.values:
-        known = ", ".join(
-            one["system"] for one in paper()["models"] if one["system"] != paper()["fixed"]["agent"]
-        )
+    if not published.values:
+        names = [model["system"] for model in paper()["models"]]
+        names.remove(paper()["fixed"]["agent"])
         return (
             f"Nothing to compare with the paper: none of these runs is {ORIG} with scores, or one of the Clarifiers "
-            f"{known} at k = 1, 2 or 3 with answers."
+            f"{', '.join(names)} at k = 1, 2 or 3 with answers."
         )
-    counted = found.counted
-    outside = [one for one in counted if not one.inside]
+    counted = published.counted
+    outside = [value for value in counted if not value.inside]
     if not counted:
         return "No value has an interval to compare with: that takes several instances that differ."
     inside = f"{len(counted) - len(outside)} of {len(counted)} published values lie in our 95 % intervals"
-    if found.departures:
+    if published.departures:
         inside += " (not comparable)"
     if outside:
-        inside += f"; the others: {first_of([_named(one) for one in outside])}"
-    if found.n_without_interval:
-        inside += f"; {found.n_without_interval} more have no interval: too few instances, or all alike"
+        inside += f"; the others: {first_of([_value_text(value) for value in outside])}"
+    if published.n_without_interval:
+        inside += f"; {published.n_without_interval} more have no interval: too few instances, or all alike"
     return f"{inside}."
 
 
-def _named(one: PublishedValue) -> str:
-    turn = "" if one.turn is None else f" turn {one.turn}"
-    judge = "" if one.judge is None else f" by {one.judge}"
-    k = f" k = {one.k}" if one.k else ""
-    ours = f"{one.ours:.{one.decimals}f} [{one.low:.{one.decimals}f}, {one.high:.{one.decimals}f}]"
-    return f"{one.system}{k}{turn} {one.measure}{judge} {one.published:.{one.decimals}f}, ours {ours}"
+def _value_text(value: PublishedValue) -> str:
+    """`GPT k = 2 turn 1 region_only by ERNIE 12.3, ours 11.0 [10.1, 11.9]`, as far as a value has these parts."""
+    name = value.system
+    if value.k:
+        name += f" k = {value.k}"
+    if value.turn is not None:
+        name += f" turn {value.turn}"
+    name += f" {value.measure}"
+    if value.judge is not None:
+        name += f" by {value.judge}"
+    digits = f".{value.decimals}f"
+    ours = f"{value.ours:{digits}} [{value.low:{digits}}, {value.high:{digits}}]"
+    return f"{name} {value.published:{digits}}, ours {ours}"
 
 
-def published_lines(found: Published) -> Iterator[str]:
+def published_lines(published: Published) -> Iterator[str]:
     """Yield the answer to "do I match the paper?", and a warning if the numbers are not comparable."""
-    yield sentence(found)
-    if found.departures:
-        yield f"Not comparable with the paper: {'; '.join(found.departures)}."
-    if found.other_models:
-        yield f"Other Clarifiers than the paper's: {'; '.join(found.other_models)}."
+    yield sentence(published)
+    if published.departures:
+        yield f"Not comparable with the paper: {'; '.join(published.departures)}."
+    if published.other_models:
+        yield f"Other Clarifiers than the paper's: {'; '.join(published.other_models)}."
 
 
-def published_tables(found: Published) -> Iterator[DataTable]:
+def published_tables(published: Published) -> Iterator[DataTable]:
     """Yield a table for each table of the paper that ours has a value of, by its number and caption."""
-    for table in sorted({one.table for one in found.values}):
-        rows = [_row(one) for one in found.values if one.table == table]
-        source = f"published: {SOURCE}, table {table}. in: the published value lies in our 95 % interval."
-        columns = (
-            *text_columns("system"),
-            Column("k", lambda row: str(row["k"] or "-")),
-            *(
-                Column(name, text(name), numeric=name == "turn")
-                for name in ("turn", "judge")
-                if name in rows[0]
-            ),
-            *text_columns("measure"),
-            Column("published", _with_ends("published", "published_")),
-            Column("ours", _with_ends("ours", "")),
-            Column("difference", lambda row: format(row["difference"], f"+.{row['decimals']}f")),
-            Column("in", lambda row: {None: "-", True: "yes", False: "no"}[row["inside"]], numeric=False),
-            Column("n", number("n", ",")),
-            *text_columns("run"),
-        )
+    for table in sorted({value.table for value in published.values}):
+        rows = [_row(value) for value in published.values if value.table == table]
+        columns = list(text_columns("system"))
+        columns.append(Column("k", lambda row: str(row["k"] or "-")))
+        if "turn" in rows[0]:
+            columns.append(Column("turn", text("turn")))
+        if "judge" in rows[0]:
+            columns.append(Column("judge", text("judge"), numeric=False))
+        columns += text_columns("measure")
+        columns.append(Column("published", _with_ends("published", "published_")))
+        columns.append(Column("ours", _with_ends("ours", "")))
+        columns.append(Column("difference", lambda row: format(row["difference"], f"+.{row['decimals']}f")))
+        columns.append(Column("in", lambda row: _INSIDE[row["inside"]], numeric=False))
+        columns.append(Column("n", number("n", ",")))
+        columns += text_columns("run")
+        group = "run"
+        if table == 9:  # the judges are what it compares
+            group = "judge"
+        remarks: tuple[str, ...] = ()
+        if table in _REMARKS:
+            remarks = (_REMARKS[table],)
         yield DataTable(
             f"published_{table}",
             f"Table {table} of the paper. {paper()['captions'][str(table)]}",
-            source,
+            f"published: {SOURCE}, table {table}. in: the published value lies in our 95 % interval.",
             columns,
             rows,
-            group="run" if table != 9 else "judge",
-            remarks=(_REMARKS[table],) if table in _REMARKS else (),
+            group=group,
+            remarks=remarks,
         )
 
 
-def _row(one: PublishedValue) -> Row:
-    fields = asdict(one) | {"difference": one.difference, "inside": one.inside}
-    return {name: value for name, value in fields.items() if one.table in _ONLY_IN.get(name, (one.table,))}
+_INSIDE: Final = {None: "-", True: "yes", False: "no"}
+
+
+def _row(value: PublishedValue) -> Row:
+    row = asdict(value)
+    row["difference"] = value.difference
+    row["inside"] = value.inside
+    for name, tables in _ONLY_IN.items():
+        if value.table not in tables:
+            del row[name]
+    return row
 
 
 def _with_ends(name: str, ends: str) -> Show:
@@ -514,15 +597,15 @@ def _with_ends(name: str, ends: str) -> Show:
     )
 
 
-def published_json(found: Published) -> dict[str, Any]:
+def published_json(published: Published) -> dict[str, Any]:
     """Return all numbers, unrounded."""
-    counted = found.counted
+    counted = published.counted
     return {
         "source": SOURCE,
-        "summary": sentence(found),
-        "inside": sum(bool(one.inside) for one in counted),
+        "summary": sentence(published),
+        "inside": sum(bool(value.inside) for value in counted),
         "counted": len(counted),
-        "departures": list(found.departures),
-        "other_models": list(found.other_models),
-        "tables": {table.name: list(table.rows) for table in published_tables(found)},
+        "departures": list(published.departures),
+        "other_models": list(published.other_models),
+        "tables": {table.name: list(table.rows) for table in published_tables(published)},
     }

@@ -12,25 +12,16 @@ from rich.console import Console
 
 from cts_async.analysis.retrieval import TurnRetrieval
 from cts_async.analysis.stats import Difference, paired_difference
+from cts_async.analysis.summary import JudgeScores, RunSummary, pooled_agreements
+from cts_async.analysis.tool_health import MOST, ranked
 from cts_async.llm.model import is_other_model, printable_name
-from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveat_of, caveats_in
+from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveats_in
 from cts_async.runs.cut_prompts import cut_prompt_lines
-from cts_async.runs.files import JUDGMENTS, PER_ITEM, RESULTS, n_absent, results_of
+from cts_async.runs.files import JUDGMENTS, PER_ITEM, RESULTS, results_of
 from cts_async.runs.finished import ORIG
-from cts_async.runs.manifest import sessions_of
 from cts_async.runs.results import Line
 from cts_async.tables.output import counted, duration, plain, print_plainly
-from cts_async.tables.summary import (
-    MOST,
-    TOOLS,
-    JudgeScores,
-    RunSummary,
-    agreement_sentence,
-    cost_fields,
-    cost_text,
-    pooled_agreements,
-    ranked,
-)
+from cts_async.tables.summary import agreement_sentence, cost_fields, cost_text
 from cts_async.tables.table import (
     Column,
     DataTable,
@@ -59,7 +50,7 @@ CAVEATS: Final[Mapping[Caveat, str]] = {
 
 def caveats_of(summaries: Iterable[RunSummary]) -> tuple[Caveat, ...]:
     """The caveats of runs."""
-    return caveats_in(caveat_of(one.manifest) for one in summaries)
+    return caveats_in(one.manifest.caveat for one in summaries)
 
 
 def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
@@ -149,13 +140,8 @@ def _orig_of(run: RunSummary, summaries: Sequence[RunSummary]) -> RunSummary | N
     """Return the run of orig that differences of `run` are to: if several agents have played it, that of its own."""
     origs = [one for one in summaries if one.label == ORIG]
     if len(origs) > 1:
-        origs = [one for one in origs if _agent(one) == _agent(run)]
+        origs = [one for one in origs if one.manifest.agent == run.manifest.agent]
     return next(iter(origs), None)
-
-
-def _agent(run: RunSummary) -> str | None:
-    agent: str | None = run.manifest.get("players", {}).get("agent")
-    return agent
 
 
 def _row(scores: JudgeScores, orig: RunSummary | None) -> dict[str, Any]:
@@ -206,6 +192,9 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
             f"n differs between systems ({', '.join(differing)}): their means are over different instances; Δ is over "
             "the instances that both have."
         )
+    for summary in summaries:
+        for sentence in summary.contradictions:
+            yield f"{summary.directory}/{sentence}"
     yield from other_models(summaries)
     yield from dropped_parameters(summaries)
     for summary in summaries:
@@ -344,19 +333,18 @@ def runs_table(runs: NamedRuns) -> DataTable:
 
 def _run_row(name: str, run: RunSummary) -> Row:
     manifest = run.manifest
-    sessions = sessions_of(manifest) or [{}]
     n_failed = len(run.failures)
     return {
-        "system": marked(name, caveat_of(manifest)),
+        "system": marked(name, manifest.caveat),
         "directory": str(run.directory),
-        "began": sessions[0].get("start"),
-        "ended": sessions[-1].get("end"),
-        "data": (manifest.get("identity", {}).get("data") or {}).get("name"),
-        **{role: manifest.get("players", {}).get(role) for role in _ROLES},
+        "began": manifest.started or None,
+        "ended": manifest.last_session.end or None,
+        "data": manifest.identity.data.name or None,
+        **{role: manifest.players.get(role) for role in _ROLES},
         "judges": ", ".join(scores.judge for scores in run.judges) or None,
         "done": run.n_done,
         "failed": n_failed,
-        "missing": max(0, run.n_expected - n_absent(manifest) - run.n_done - n_failed),
+        "missing": max(0, run.n_expected - manifest.n_absent - run.n_done - n_failed),
         "expected": run.n_expected,
     }
 
@@ -382,7 +370,7 @@ def effort_table(runs: NamedRuns) -> DataTable:
 
 def _effort_row(name: str, run: RunSummary) -> Row:
     spent = run.spent
-    cost = spent.cost_usd(run.manifest.get("prices") or {})
+    cost = spent.cost_usd(run.manifest.prices)
     finished = run.n_done + len(run.failures)
     return {
         "system": name,
@@ -438,7 +426,7 @@ def health_table(runs: NamedRuns) -> DataTable:
             "worked": run.tools.share(tool),
         }
         for name, run in runs
-        for tool, word in TOOLS.items()
+        for tool, word in run.tools.tools().items()
         if run.tools.asked.get(tool)
     ]
     columns = (*text_columns("system", "tool"), *number_columns(asked=",", failed=",", worked=".1%"))

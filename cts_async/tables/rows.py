@@ -16,13 +16,19 @@ from typing import Any, Final
 
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Failure, Instance
-from cts_async.runs.files import manifest_of, reopen_data
+from cts_async.runs.files import reopen_data
 from cts_async.runs.finished import FailedItem, FinishedRun, Item, RunPath, read_path
-from cts_async.runs.spending import Spent, journal_of, spent_by
+from cts_async.runs.journal import Spent, journal_of, spent_by
+from cts_async.runs.manifest import manifest_of
+from cts_async.runs.untrusted import further_texts
 
 Row = dict[str, Any]
 NUMBERED: Final = "_N"
 """End of the name of a column that stands for numbered ones: question_N for question_1, question_2, ..."""
+FURTHER: Final = "."
+"""Between step and name in the column of a further field, as in clarify.rationale; no other column has one."""
+MAX_FURTHER: Final = 50
+"""Columns of further fields: code that names its fields anew for each instance would make millions."""
 _NUMBER: Final = re.compile(r"_[0-9]+$")
 _ERROR: Final = ("error_step", "error_kind", "error_message")
 
@@ -70,6 +76,8 @@ def columns(table: str, most: int) -> list[str]:
 
 def column_type(table: str, column: str) -> str:
     """Return "text", "number" or "integer", as columns.toml has it. Raises KeyError for an unknown column."""
+    if FURTHER in column:
+        return "text"
     notes = column_notes()[table]
     numbered = _NUMBER.sub(NUMBERED, column)
     meaning = notes[column] if column in notes else notes[numbered]
@@ -82,10 +90,18 @@ def tables_of(found: Sequence[RunPath]) -> Tables:
     most = max((len(one.questions) for run in runs for _, one in run.outcomes()), default=0)
     names = columns("instances", most)
     instances, remarks = list[Row](), list[str]()
+    further = _further_columns(runs)
+    if len(further) > MAX_FURTHER:
+        remarks.append(
+            f"Only {MAX_FURTHER} further fields of replies have a column, of {len(further)}: the first ones."
+        )
+        del further[MAX_FURTHER:]
+    names += further
     for run in runs:
         rest, remark = unfinished(run)
-        instances += [dict.fromkeys(names) | row for row in _instances(run, rest)]
-        remarks += remark
+        for row in _instances(run, rest):
+            instances.append({name: row.get(name) for name in names})
+        remarks += (*run.contradictions, *remark)
     return Tables(
         instances=instances,
         nuggets=[row for run in runs for row in _nuggets(run)],
@@ -95,12 +111,21 @@ def tables_of(found: Sequence[RunPath]) -> Tables:
     )
 
 
+def _further_columns(runs: Sequence[FinishedRun]) -> list[str]:
+    """The columns of further fields of any reply, in the order in which the runs have them."""
+    names: dict[str, None] = {}
+    for run in runs:
+        for _, item in run.outcomes():
+            names.update(dict.fromkeys(_further(item)))
+    return list(names)
+
+
 def unfinished(run: FinishedRun) -> tuple[list[Instance], list[str]]:
     """Return the instances without a result, and if their data cannot be read, a sentence that says so."""
     if run.n_missing <= 0:
         return [], []
     about = f"{run.directory}: {run.n_missing} of {run.n_expected} instances are unfinished"
-    if run.talk or not run.data.get("sha256"):
+    if run.talk or not run.data.sha256:
         return [], [f"{about}; which ones is not recorded."]
     try:
         dataset = reopen_data(manifest_of(run.directory))
@@ -156,6 +181,14 @@ def _conversation(one: Item | FailedItem) -> Row:
     if isinstance(one, Item) or one.answers:
         row["n_unknown"] = sum(one.unknown)
     row["rewritten_query"] = one.rewritten_query or None
+    return row | _further(one)
+
+
+def _further(item: Item | FailedItem) -> Row:
+    """What replies had beyond their forms, by column."""
+    row: Row = {}
+    for step, name, text in further_texts(item.further):
+        row[f"{step}{FURTHER}{name}"] = text
     return row
 
 
@@ -172,10 +205,10 @@ class _Spending:
 
     def __init__(self, directory: Path) -> None:
         manifest = manifest_of(directory)
-        journal, shared = journal_of(directory, manifest)
+        journal, shared = journal_of(manifest)
         self._prefix = f"{directory.name}/" if shared else ""
-        self._prices = manifest.get("prices") or {}
-        self._by_id = spent_by(journal, str) if manifest and journal.is_file() else None
+        self._prices = manifest.prices
+        self._by_id = spent_by(journal, str) if manifest.raw and journal.is_file() else None
 
     def of(self, id: str) -> Row:
         if self._by_id is None:

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -38,6 +39,9 @@ FEW_NOTE: Final = (
 )
 NO_DIFFERENCE: Final = "no difference"
 """In place of `+0.00 [+0.00, +0.00]`, which looks like a very exact measurement."""
+
+MISSING: Final = "-"
+"""What stands for None in a cell."""
 
 Row: TypeAlias = Mapping[str, Any]
 Show: TypeAlias = Callable[[Row], str]
@@ -89,12 +93,16 @@ class DataTable:
 
 def with_caveats(table: DataTable, caveats: Collection[Caveat]) -> DataTable:
     """Say in the title what is made up, wherever the table goes; a smoke test is named beside the table."""
-    return replace(table, title=f"{table.title} ({MADE_UP})") if MADE_UP in caveats else table
+    if MADE_UP not in caveats:
+        return table
+    return replace(table, title=f"{table.title} ({MADE_UP})")
 
 
 def marked(label: str, caveat: Caveat) -> str:
     """A system's name beside its scores. Systems of `cts demo` have telling names, and their tables a mark."""
-    return f"{label} ({caveat})" if caveat == SMOKE_TEST else label
+    if caveat != SMOKE_TEST:
+        return label
+    return f"{label} ({caveat})"
 
 
 def print_table(console: Console, table: DataTable) -> None:
@@ -105,27 +113,29 @@ def print_table(console: Console, table: DataTable) -> None:
     """
     if not table.rows or table.shown == 0:
         return
-    padding = 1 if console.width >= WIDE else 0
+    padding = 0
+    if console.width >= WIDE:
+        padding = 1
     drawn = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, padding), pad_edge=False)
     rows = shown_rows(table)
-    columns = [
-        (column, [printable(text) for text in (column.heading, *map(column.show, rows))])
-        for column in table.columns
-    ]
-    # A file keeps every column: only a terminal is too narrow for some.
-    while (width := _least_width(columns, padding, NAME_WIDTH)) > console.width:
-        optional = [i for i, (column, _) in enumerate(columns) if column.optional and console.is_terminal]
-        if not optional:
-            if not console.is_terminal or _least_width(columns, padding, NARROW_NAME_WIDTH) > console.width:
-                drawn.width = width
-            break
-        del columns[optional[-1]]
-    for column, texts in columns:
-        justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        drawn.add_column(Text(texts[0]), justify=justify, no_wrap=column.numeric, overflow="fold")
-    for i, row in enumerate(rows, start=1):
-        last = bool(table.group) and i < len(rows) and rows[i][table.group] != row[table.group]
-        drawn.add_row(*(Text(texts[i]) for _, texts in columns), end_section=last)
+    columns = [_text_column(column, rows) for column in table.columns]
+    if console.is_terminal:  # a file keeps every column: only a terminal is too narrow for some
+        _drop_optional(columns, console.width, padding)
+    width = _least_width(columns, padding, NAME_WIDTH)
+    if width > console.width:
+        narrowest = _least_width(columns, padding, NARROW_NAME_WIDTH)
+        if not console.is_terminal or narrowest > console.width:
+            drawn.width = width
+    for column in columns:
+        justify: Literal["left", "right"] = "left"
+        if column.numeric:
+            justify = "right"
+        drawn.add_column(Text(column.heading), justify=justify, no_wrap=column.numeric, overflow="fold")
+    for place, row in enumerate(rows):
+        ends_group = False
+        if table.group and place + 1 < len(rows):
+            ends_group = rows[place + 1][table.group] != row[table.group]
+        drawn.add_row(*(Text(column.cells[place]) for column in columns), end_section=ends_group)
     for line, style in ((table.title, "bold"), (table.caption, "dim")):
         if line:
             console.print(Text(printable(line), style=style))
@@ -133,11 +143,41 @@ def print_table(console: Console, table: DataTable) -> None:
     console.print()
 
 
-def _least_width(columns: Sequence[tuple[Column, Sequence[str]]], padding: int, name_width: int) -> int:
-    """The width that columns need, each given with its texts, where names fold at `name_width`."""
-    needed = [(max(map(cell_len, texts)), column.numeric) for column, texts in columns]
+@dataclass(frozen=True, slots=True)
+class _TextColumn:
+    """A column as it is printed."""
+
+    heading: str
+    cells: Sequence[str]
+    numeric: bool
+    optional: bool
+
+    def least_width(self, name_width: int) -> int:
+        """The width that it needs where names fold at `name_width`."""
+        width = max(cell_len(text) for text in (self.heading, *self.cells))
+        if self.numeric:
+            return width
+        return min(width, name_width)
+
+
+def _text_column(column: Column, rows: Sequence[Row]) -> _TextColumn:
+    cells = [printable(column.show(row)) for row in rows]
+    return _TextColumn(printable(column.heading), cells, column.numeric, column.optional)
+
+
+def _drop_optional(columns: list[_TextColumn], width: int, padding: int) -> None:
+    """Remove optional columns, the last ones first, until the others fit."""
+    for place in reversed(range(len(columns))):
+        if _least_width(columns, padding, NAME_WIDTH) <= width:
+            return
+        if columns[place].optional:
+            del columns[place]
+
+
+def _least_width(columns: Sequence[_TextColumn], padding: int, name_width: int) -> int:
+    """The width that columns need where names fold at `name_width`."""
     between = (len(columns) - 1) * (2 * padding + 1)
-    return between + sum(width if numeric else min(width, name_width) for width, numeric in needed)
+    return between + sum(column.least_width(name_width) for column in columns)
 
 
 def show_tables(
@@ -156,9 +196,13 @@ def show_tables(
     if csv is not None:
         for table in tables:
             write_csv(csv, table)
+    if as_json is True:
+        result: dict[str, Any] = {table.name: list(table.rows) for table in tables}
+        result["notes"] = list(notes)
+        print_json(result)
+        return
     if as_json:
-        rows = {table.name: list(table.rows) for table in tables} | {"notes": list(notes)}
-        print_json(rows if as_json is True else as_json)
+        print_json(as_json)
         return
     console = Console(emoji=False)
     for line in lead:
@@ -217,10 +261,10 @@ def csv_of(keys: Sequence[str], rows: Iterable[Row], *, header: bool = True) -> 
 
 def free_name(name: str, taken: set[str]) -> str:
     """Make `name` valid for files on any system, and distinct by a number."""
-    usual = _UNUSUAL.sub("_", name).strip("._")[:_NAME_CHARS] or "table"
-    free, n = usual, 2
-    while free.casefold() in taken:
-        free, n = f"{usual}_{n}", n + 1
+    stem = _UNUSUAL.sub("_", name).strip("._")[:_NAME_CHARS] or "table"
+    free, n = stem, 2
+    while free.casefold() in taken:  # Table and table are one file on macOS
+        free, n = f"{stem}_{n}", n + 1
     taken.add(free.casefold())
     return free
 
@@ -242,8 +286,9 @@ def _cell(value: Any) -> Any:
         return value
     shown = visible(value)
     # A spreadsheet skips line breaks and spaces before a sign.
-    begins = shown.startswith(_LIKE_FORMULAS) or _LEADING.sub("", shown).startswith(_LIKE_FORMULAS)
-    return f"'{shown}" if begins else shown
+    if shown.startswith(_LIKE_FORMULAS) or _LEADING.sub("", shown).startswith(_LIKE_FORMULAS):
+        return f"'{shown}"
+    return shown
 
 
 def make_table_folder(folder: Path) -> None:
@@ -263,12 +308,20 @@ def printable(text: str) -> str:
 
 def written_rows(table: DataTable) -> Sequence[Row]:
     """Return the rows for a page or a paper: those that are printed, or all if none are."""
-    return table.rows if table.shown == 0 else shown_rows(table)
+    if table.shown == 0:
+        return table.rows
+    return shown_rows(table)
 
 
 def text(key: str) -> Show:
     """Show the value of `key`, "-" for None."""
-    return lambda row: "-" if row[key] is None else str(row[key])
+
+    def show(row: Row) -> str:
+        if row[key] is None:
+            return MISSING
+        return str(row[key])
+
+    return show
 
 
 def text_columns(*keys: str) -> tuple[Column, ...]:
@@ -283,14 +336,27 @@ def number_columns(**specs: str) -> tuple[Column, ...]:
 
 def number(key: str, spec: str) -> Show:
     """Show a number in Python's format `spec`, "-" for None."""
-    return lambda row: "-" if row[key] is None else format(row[key], spec)
+
+    def show(row: Row) -> str:
+        if row[key] is None:
+            return MISSING
+        return format(row[key], spec)
+
+    return show
 
 
 def p_value(key: str, digits: int = 3) -> Show:
     """Show a p-value; one that would be printed as 0 as below the smallest that is not: "<.001"."""
-    written = number(key, f".{digits}f")
-    nothing = format(0, f".{digits}f")
-    return lambda row: f"<.{1:0{digits}d}" if written(row) == nothing else written(row)
+    show_number = number(key, f".{digits}f")
+    zero = format(0, f".{digits}f")
+
+    def show(row: Row) -> str:
+        text = show_number(row)
+        if text == zero:
+            return f"<.{1:0{digits}d}"
+        return text
+
+    return show
 
 
 def estimate(key: str, spec: str) -> Show:
@@ -306,16 +372,17 @@ def estimate(key: str, spec: str) -> Show:
     return show
 
 
-def difference_text(found: Difference, spec: str) -> str:
+def difference_text(difference: Difference, spec: str) -> str:
     """Format `66.7 [50.0, 83.3]`, marked if the interval is too short; `66.7 [-]` where there is none to show.
 
     With the `spec` of a signed number it is a difference, and equal scores everywhere are NO_DIFFERENCE.
     """
-    if found.nowhere and spec.startswith("+"):
+    if difference.nowhere and spec.startswith("+"):
         return NO_DIFFERENCE
-    if found.interval is None:
-        return f"{found.mean:{spec}} {NO_INTERVAL}"
-    return with_interval(found.mean, *found.interval, spec, short=found.too_short)
+    if difference.interval is None:
+        return f"{difference.mean:{spec}} {NO_INTERVAL}"
+    low, high = difference.interval
+    return with_interval(difference.mean, low, high, spec, short=difference.too_short)
 
 
 def with_interval(
@@ -324,20 +391,23 @@ def with_interval(
     """Format `66.7 [50.0, 83.3]`, marked if the interval is too `short`; the value alone if there is none."""
     if low is None or high is None:
         return format(value, spec)
-    return f"{value:{spec}} [{low:{spec}}, {high:{spec}}]{SHORT_MARK if short else ''}"
+    text = f"{value:{spec}} [{low:{spec}}, {high:{spec}}]"
+    if short:
+        text += SHORT_MARK
+    return text
 
 
 def shown_rows(table: DataTable) -> Sequence[Row]:
     """Return the rows that are printed."""
-    rows, most = table.rows, table.shown
-    if most is None or len(rows) <= most:
+    rows, n = table.rows, table.shown
+    if n is None or len(rows) <= n:
         return rows
-    return [rows[round(i * (len(rows) - 1) / (most - 1))] for i in range(most)]
+    return [rows[round(i * (len(rows) - 1) / (n - 1))] for i in range(n)]
 
 
-def interval_fields(key: str, found: Difference | None) -> dict[str, Any]:
+def interval_fields(key: str, difference: Difference | None) -> dict[str, Any]:
     """The fields that `estimate` reads, from a difference with its interval; ends are None where there is none."""
-    if found is None:
+    if difference is None:
         return {
             key: None,
             f"{key}_pairs": 0,
@@ -347,12 +417,12 @@ def interval_fields(key: str, found: Difference | None) -> dict[str, Any]:
             f"{key}_too_short": False,
         }
     return {
-        key: found.mean,
-        f"{key}_pairs": found.n,
-        f"{key}_differ": found.n_differ,
-        f"{key}_low": found.low,
-        f"{key}_high": found.high,
-        f"{key}_too_short": found.too_short,
+        key: difference.mean,
+        f"{key}_pairs": difference.n,
+        f"{key}_differ": difference.n_differ,
+        f"{key}_low": difference.low,
+        f"{key}_high": difference.high,
+        f"{key}_too_short": difference.too_short,
     }
 
 
@@ -365,24 +435,29 @@ def _difference_of(row: Row, key: str) -> Difference:
 
 def with_short_note(caption: str, rows: Sequence[Row]) -> str:
     """The caption, with explanations of marked and of missing intervals if a row has one."""
-    shown = []
+    differences: list[Difference] = []
     for row in rows:
         for name in row:
             key = name.removesuffix("_too_short")
             if key != name and row[key] is not None:
-                shown.append(_difference_of(row, key))
-    return " ".join(filter(None, (caption, *interval_notes(shown))))
+                differences.append(_difference_of(row, key))
+    sentences = [caption] if caption else []
+    sentences += interval_notes(differences)
+    return " ".join(sentences)
 
 
 def interval_notes(shown: Iterable[Difference]) -> tuple[str, ...]:
     """Explain those of the differences whose interval is marked as too short, or missing though there is a value."""
-    notes: dict[str, None] = {}
+    any_short = any_missing = False
     for difference in shown:
-        if difference.interval is not None and difference.too_short:
-            notes[SHORT_NOTE] = None
-        if difference.interval is None and not difference.nowhere:
-            notes[FEW_NOTE] = None
-    return tuple(note for note in (SHORT_NOTE, FEW_NOTE) if note in notes)
+        any_short |= difference.interval is not None and difference.too_short
+        any_missing |= difference.interval is None and not difference.nowhere
+    notes: list[str] = []
+    if any_short:
+        notes.append(SHORT_NOTE)
+    if any_missing:
+        notes.append(FEW_NOTE)
+    return tuple(notes)
 
 
 # Tables as Markdown
@@ -392,41 +467,53 @@ _MARKDOWN: Final = re.compile(r"([\\`*_{}\[\]<>#|~&!$])")
 
 def markdown(table: DataTable) -> str:
     """Format the printed rows as GitHub Markdown, under title and caption, with remarks below. All text is escaped."""
-    aligned = " | ".join("---:" if column.numeric else ":---" for column in table.columns)
-    lines = [
-        f"**{_marked_down(table.title)}**" + (f" {_marked_down(table.caption)}" if table.caption else ""),
-        "",
-        _row(_marked_down(column.heading) for column in table.columns),
-        f"| {aligned} |",
-    ]
+    heading = f"**{_escaped(table.title)}**"
+    if table.caption:
+        heading += f" {_escaped(table.caption)}"
+    alignments: list[str] = []
+    for column in table.columns:
+        if column.numeric:
+            alignments.append("---:")
+        else:
+            alignments.append(":---")
+    lines = [heading, "", _line(_escaped(column.heading) for column in table.columns), _line(alignments)]
     best = best_cells(written_rows(table), table.columns)
     for i, row in enumerate(written_rows(table)):
-        cells = (_marked_down(column.show(row)) for column in table.columns)
-        lines.append(_row(f"**{cell}**" if (i, j) in best else cell for j, cell in enumerate(cells)))
-    for remark in (*bold_legend(table, best), *table.remarks):
-        lines += ["", _marked_down(remark)]
+        cells: list[str] = []
+        for j, column in enumerate(table.columns):
+            cell = _escaped(column.show(row))
+            if (i, j) in best:
+                cell = f"**{cell}**"
+            cells.append(cell)
+        lines.append(_line(cells))
+    for remark in chain(bold_legend(table, best), table.remarks):
+        lines += ["", _escaped(remark)]
     return "\n".join(lines) + "\n"
 
 
 def best_cells(rows: Sequence[Row], columns: Sequence[Column]) -> frozenset[tuple[int, int]]:
     """Return (row, column) of the best values of each ranked column; equals are all best, unless all are equal."""
-    found = set()
+    cells: set[tuple[int, int]] = set()
     for j, column in enumerate(columns):
-        ranks = [column.rank(row) if column.rank else None for row in rows]
-        there = [rank for rank in ranks if rank is not None]
-        if len(set(there)) > 1:
-            found |= {(i, j) for i, rank in enumerate(ranks) if rank == max(there)}
-    return frozenset(found)
+        if column.rank is None:
+            continue
+        ranks = [column.rank(row) for row in rows]
+        competing = {rank for rank in ranks if rank is not None}
+        if len(competing) > 1:
+            cells |= {(i, j) for i, rank in enumerate(ranks) if rank == max(competing)}
+    return frozenset(cells)
 
 
 def bold_legend(table: DataTable, best: Collection[tuple[int, int]]) -> tuple[str, ...]:
     """Return the note on bold values, if the table has any."""
-    return (table.bold_note,) if best and table.bold_note else ()
+    if not (best and table.bold_note):
+        return ()
+    return (table.bold_note,)
 
 
-def _row(cells: Iterable[str]) -> str:
+def _line(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _marked_down(text: str) -> str:
+def _escaped(text: str) -> str:
     return _MARKDOWN.sub(r"\\\1", visible(" ".join(text.split())))

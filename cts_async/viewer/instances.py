@@ -19,13 +19,12 @@ from cts_async.runs.index import (
     FILE_CHANGED,
     Json,
     Refused,
-    ResultLines,
     id_hash,
-    instance_name,
     opened,
     record_in,
 )
 from cts_async.runs.open_run import OpenRun
+from cts_async.runs.results import ResultLines, instance_name
 from cts_async.runs.untrusted import as_text
 
 if TYPE_CHECKING:
@@ -159,6 +158,7 @@ def list_instances(run: OpenRun, parameters: Parameters) -> Json:
         "n": len(lines),  # instances of the run, whatever the filter
         "histogram": _histogram(scores),  # of all of them, too
         "judges": list(run.judges()),
+        "contradictions": run.contradictions(),
         "ready": run.ready,
     }
 
@@ -177,6 +177,8 @@ def csv_of_instances(run: OpenRun, parameters: Parameters) -> Iterator[bytes]:
     judge = _judge(run, parameters)
     scores = _scores(run, lines, judge)
 
+    caveats = [caveat for caveat in (run.manifest.caveat, *run.contradictions()) if caveat]
+
     def cells(row: Json) -> Json:
         return {
             "run": run.place.name,
@@ -185,7 +187,7 @@ def csv_of_instances(run: OpenRun, parameters: Parameters) -> Iterator[bytes]:
             "n_unknown": None if row["failed"] and not row["asked"] else row["unknown"],
             "n_answers": None if row["failed"] and not row["asked"] else row["asked"],
             "error_kind": row["failed"] or None,
-            "caveat": run.metadata.caveat or None,
+            "caveat": "; ".join(caveats) or None,
         }
 
     order = _ordered(lines, scores, parameters)
@@ -294,7 +296,7 @@ def query_texts(line: Mapping[str, Any], max_chars: int | None = MAX_CHARS) -> J
 
 _SEARCHED: Final = (
     *("id", "blurred_query", "fused_query", "questions", "answers", "rewritten_query", "answer", "turns"),
-    *("error", "query"),
+    *("error", "query", "further"),
 )
 
 

@@ -22,7 +22,8 @@ from cts_async.engine.processes import child_environment, python_command
 from cts_async.errors import CTSError, UsageError
 from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS
 from cts_async.runs.index import NO_FILE, Json, display_name, stat_of
-from cts_async.runs.open_run import Metadata, Place
+from cts_async.runs.manifest import Manifest, name_of_data
+from cts_async.runs.open_run import Place
 from cts_async.viewer.library import scores_state
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ _PROGRAM: Final = "cts_async.viewer.leaderboards"
 _SCORES: Final = ("n_scored", "n_expected", "n_failed", "mean", "p50", "p90")
 _GAIN: Final = ("gain", "gain_pairs", "gain_differ", "gain_low", "gain_high", "gain_too_short")
 
-Runs = Sequence[tuple[Place, Metadata]]
+Runs = Sequence[tuple[Place, Manifest]]
 
 
 class Leaderboards:
@@ -55,7 +56,7 @@ class Leaderboards:
     async def of(self, data_sha: str, runs: Runs) -> Json:
         """The leaderboard of `runs`, after a second at most; `computing` means that its numbers are out of date."""
         found = await self._computed(f"{_BOARDS} {data_sha}", _BOARDS, runs)
-        data = next((metadata.data for _, metadata in runs if metadata.data), "")
+        data = name_of_data(manifest for _, manifest in runs)
         return {"data": data, "data_sha": data_sha, "boards": [], **found}
 
     async def difference(self, runs: Runs) -> Json:
@@ -94,6 +95,10 @@ class Leaderboards:
             self._latest.pop(key, None)
 
 
+RECOMPUTED: Final = "stored scores contradict their nuggets, and are recomputed"
+"""What a CSV file says of a system with such scores."""
+
+
 def board_csv(board: Json) -> Iterator[bytes]:
     """A leaderboard as CSV, a row for each judge and system; `gain` is the mean paired difference to `baseline`."""
     from cts_async.tables.table import csv_of
@@ -103,7 +108,10 @@ def board_csv(board: Json) -> Iterator[bytes]:
         for row in one["standings"]:
             gain = {name: row[name] for name in _GAIN}
             scores = {name: row[name] for name in ("run", "system", *_SCORES)}
-            marks = {"baseline": one["baseline"], "caveat": row["caveat"]}
+            caveat = row["caveat"]
+            if row["recomputed"]:
+                caveat = "; ".join(filter(None, (caveat, RECOMPUTED)))
+            marks = {"baseline": one["baseline"], "caveat": caveat}
             rows.append({"judge": one["judge"], **scores, **gain, **marks})
     keys = ("judge", "run", "system", *_SCORES, *_GAIN, "baseline", "caveat")
     yield csv_of(keys, rows).encode(errors="replace")
@@ -148,13 +156,21 @@ def leaderboards_of(runs: Mapping[str, Path]) -> Json:
         scored = _scored(runs.values())
         made = [(agent, make_board(map(read_path, paths))) for agent, paths in by_agent(scored).items()]
     except (CTSError, OSError, ValueError) as error:
-        return {"boards": [], "problem": _without_paths(str(error), names)}
+        return {"boards": [], "problem": _without_paths(str(error), names), "contradictions": []}
     boards = [
         {"agent": display_name(agent), **_board_of(board, judge, names)}
         for agent, board in made
         for judge in board.judges
     ]
-    return {"boards": boards, "problem": "" if boards else "none of these runs is judged yet"}
+    contradictions: list[str] = []
+    for _, board in made:
+        for entrant in board.entrants:
+            contradictions += [_without_paths(sentence, names) for sentence in entrant.contradictions]
+    return {
+        "boards": boards,
+        "problem": "" if boards else "none of these runs is judged yet",
+        "contradictions": list(dict.fromkeys(contradictions)),
+    }
 
 
 def _scored(paths: Iterable[Path]) -> list[Path]:
@@ -257,6 +273,7 @@ def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
                 "run": names.get(entrant.directory, ""),
                 "system": _without_paths(one.system, names),
                 "caveat": entrant.caveat,
+                "recomputed": bool(entrant.contradictions),
                 **{name: getattr(one.scores, name) for name in _SCORES},
                 # To the baseline, over the instances scored in both.
                 "gain": one.gain and one.gain.mean,

@@ -16,17 +16,17 @@ import orjson
 from cts_async import scorer
 from cts_async.runs.files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.runs.index import NO_FILE, Json, Stat, is_serializable, read_object, stat_of
+from cts_async.runs.manifest import Manifest
 from cts_async.runs.open_run import (
     MAX_FOLDERS,
-    Metadata,
     OpenRun,
     Place,
     find_places,
     journal_of,
     judgment_files,
-    read_metadata,
+    viewed_manifest,
 )
-from cts_async.runs.untrusted import as_count, as_float, as_object
+from cts_async.runs.untrusted import as_count, as_float, as_object, as_texts
 from cts_async.watch.live import LIVE, LiveFile, is_current, is_live
 
 MAX_OPEN: Final = 16
@@ -55,6 +55,7 @@ _NOT_COUNTED: Final = {
     "cost_usd": None,
     "priced_usd": None,
     "unpriced_models": 0,
+    "contradictions": [],
 }
 
 State = tuple[tuple[str, Stat], ...]
@@ -99,6 +100,7 @@ def _summary_tally(place: Place) -> Json | None:
         "scores": [_scored(judge, judges[judge]) for judge in names],
         "unknown_rate": as_float(summary["ua_unknown_rate"]),
         **_costs(summary),
+        "contradictions": as_texts(summary.get("contradictions")),
         "ready": 1.0,
     }
 
@@ -134,6 +136,7 @@ def _indexed_tally(run: OpenRun, summary: Json | None) -> Json:
         "scores": scores,
         "unknown_rate": unknown / asked if asked else None,
         **(_costs(summary) if summary and covered else _NO_COSTS),
+        "contradictions": run.contradictions(),
         "ready": run.ready,
     }
 
@@ -147,28 +150,35 @@ def _live_of(place: Place) -> LiveFile | None:
     return found if is_current(found) and is_live(found) and is_serializable(found) else None
 
 
-def _row(place: Place, metadata: Metadata, tally: Json, data_sha: str) -> Json:
+def _data_name(manifest: Manifest) -> str:
+    """The name of the data; that of judged candidates, which know their gold only, is the gold's digest."""
+    if manifest.identity.data.name or not manifest.gold_sha256:
+        return manifest.identity.data.name
+    return f"gold {manifest.gold_sha256[:8]}"
+
+
+def _row(place: Place, manifest: Manifest, tally: Json, data_sha: str) -> Json:
     live = _live_of(place)
-    wall_s = metadata.wall_s
+    wall_s = manifest.wall_s if manifest.sessions else None
     if live is not None:
         wall_s = (wall_s or 0.0) + live["time"] - live["started"]
     return {
         "name": place.name,
-        "kind": metadata.kind,
-        "system": metadata.system,
-        "agent": metadata.agent,
-        "data": metadata.data or (f"gold {metadata.gold_sha256[:8]}" if metadata.gold_sha256 else ""),
+        "kind": manifest.kind,
+        "system": manifest.system,
+        "agent": manifest.agent,
+        "data": _data_name(manifest),
         "data_sha": data_sha,  # equal for runs that can be compared
-        "k": metadata.k,
-        "scheme": metadata.scheme,
-        "mode": metadata.mode,
-        "started": metadata.started,
-        "ended": None if live else metadata.ended,
+        "k": manifest.k,
+        "scheme": manifest.identity.scheme or None,
+        "mode": manifest.identity.mode or None,
+        "started": manifest.started or None,
+        "ended": None if live else manifest.last_session.end or None,
         "running": live is not None,
-        "caveat": metadata.caveat,  # why its scores say nothing about a model; "" if they do
+        "caveat": manifest.caveat,  # why its scores say nothing about a model; "" if they do
         **tally,
-        "n_expected": max(metadata.n_expected, tally["n_done"]),
-        "n_absent": metadata.n_absent,
+        "n_expected": max(manifest.n_expected, tally["n_done"]),
+        "n_absent": manifest.n_absent,
         # While the run is running, `live` reports the cost of all runs of its command.
         **(_NO_COSTS if live else {}),
         "wall_s": wall_s,  # of all sessions, the current one included
@@ -183,7 +193,7 @@ def _row(place: Place, metadata: Metadata, tally: Json, data_sha: str) -> Json:
 class Found:
     """The contents of the folder."""
 
-    runs: Mapping[str, tuple[Place, Metadata]] = field(default_factory=dict)
+    runs: Mapping[str, tuple[Place, Manifest]] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
     data_by_gold: Mapping[str, str] = field(default_factory=dict)
     """Digest of a gold file -> `data_sha` of runs scored by it."""
@@ -196,7 +206,7 @@ class Library:
         self.root, self._parts = root, parts
         self._lock = threading.Lock()
         self._found, self._found_until = Found(), float("-inf")
-        self._metadata: dict[Path, tuple[Stat, Metadata | None]] = {}
+        self._manifests: dict[Path, tuple[Stat, Manifest | None]] = {}
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
         self._tallies: dict[str, tuple[State, Json]] = {}
 
@@ -213,7 +223,7 @@ class Library:
                         known.pop(name, None)
             return self._found
 
-    def get(self, name: str) -> tuple[Place, Metadata] | None:
+    def get(self, name: str) -> tuple[Place, Manifest] | None:
         """A run by its name, or None. The run may be younger than the last search, so a miss searches again."""
         return self.find().runs.get(name) or self.find(again=True).runs.get(name)
 
@@ -222,12 +232,12 @@ class Library:
         known = self.get(name)
         if known is None:
             return None
-        place, metadata = known
+        place, manifest = known
         with self._lock:
             run = self._open.pop(name, None)
             if run is None:
-                run = OpenRun(place, metadata, journal_of(place, metadata, self.root))
-            run.metadata = metadata
+                run = OpenRun(place, manifest, journal_of(place, manifest, self.root))
+            run.manifest = manifest
             self._open[name] = run
             while len(self._open) > 1 and (
                 len(self._open) > MAX_OPEN or sum(run.nbytes for run in self._open.values()) > MAX_INDEX_BYTES
@@ -246,18 +256,18 @@ class Library:
         """One run's row; None if there is no such run."""
         return self._row(name, time.monotonic() + COUNT_S)
 
-    def data_sha(self, metadata: Metadata) -> str:
+    def data_sha(self, manifest: Manifest) -> str:
         """Identifies the data of a run: digests of its queries and gold.
 
         Judged candidates know their gold only; they belong to the runs that were scored by it.
         """
-        gold = metadata.gold_sha256
-        return _data_sha(metadata) or self.find().data_by_gold.get(gold, gold)
+        gold = manifest.gold_sha256
+        return _data_sha(manifest) or self.find().data_by_gold.get(gold, gold)
 
-    def over(self, data_sha: str) -> list[tuple[Place, Metadata]]:
+    def over(self, data_sha: str) -> list[tuple[Place, Manifest]]:
         """The runs over these data, by name; none for ""."""
         every = self.find().runs.values() if data_sha else ()
-        return [(place, metadata) for place, metadata in every if self.data_sha(metadata) == data_sha]
+        return [(place, manifest) for place, manifest in every if self.data_sha(manifest) == data_sha]
 
     def to_index(self) -> OpenRun | None:
         """The most recently used open run that is not fully indexed."""
@@ -269,8 +279,8 @@ class Library:
         known = self.find().runs.get(name)
         if known is None:
             return None
-        place, metadata = known
-        return _row(place, metadata, self._tally(place, until), self.data_sha(metadata))
+        place, manifest = known
+        return _row(place, manifest, self._tally(place, until), self.data_sha(manifest))
 
     def _tally(self, place: Place, until: float) -> Json:
         state = files_state(place)
@@ -291,7 +301,7 @@ class Library:
         return tally
 
     def _look(self) -> Found:
-        runs: dict[str, tuple[Place, Metadata]] = {}
+        runs: dict[str, tuple[Place, Manifest]] = {}
         damaged = []
         places, complete = find_places(self.root, self._parts)
         if not complete:
@@ -299,22 +309,22 @@ class Library:
         for place in places:
             path = place.path / MANIFEST
             state = stat_of(path)
-            known = self._metadata.get(path)
+            known = self._manifests.get(path)
             try:
                 if known is None or known[0] != state:
-                    known = self._metadata[path] = (state, read_metadata(place.path))
+                    known = self._manifests[path] = (state, viewed_manifest(place.path))
             except ValueError as error:
                 damaged.append(f"{place.name}: run.json is not a manifest ({error})")
                 continue
             if known[1] is not None:
                 runs[place.name] = (place, known[1])
-        named = [metadata for _, metadata in runs.values() if metadata.data_sha256]
+        named = [manifest for _, manifest in runs.values() if manifest.identity.data.sha256]
         return Found(runs, tuple(damaged), {one.gold_digest: _data_sha(one) for one in named})
 
 
-def _data_sha(metadata: Metadata) -> str:
+def _data_sha(manifest: Manifest) -> str:
     """By queries and gold; "" if the queries are unknown. Gold in the same file as the queries adds nothing."""
-    data, gold = metadata.data_sha256, metadata.gold_sha256
+    data, gold = manifest.identity.data.sha256, manifest.gold_sha256
     return f"{data}.{gold[:16]}" if data and gold and gold != data else data
 
 

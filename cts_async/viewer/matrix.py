@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote
 
 from cts_async.runs.finished import ORIG
-from cts_async.runs.index import NO_RUN, Json, Refused, ResultLines, instance_name, opened
-from cts_async.runs.open_run import Metadata, OpenRun, Place
+from cts_async.runs.index import NO_RUN, Json, Refused, opened
+from cts_async.runs.manifest import Manifest
+from cts_async.runs.open_run import OpenRun, Place
+from cts_async.runs.results import ResultLines, instance_name
 from cts_async.viewer.instances import (
     MAX_CHARS,
     Parameters,
@@ -66,7 +68,7 @@ def opened_runs(library: Library, given: Parameters, max_s: float) -> tuple[list
     return known, runs
 
 
-def two_runs(library: Library, given: Parameters) -> list[tuple[Place, Metadata]]:
+def two_runs(library: Library, given: Parameters) -> list[tuple[Place, Manifest]]:
     """The two runs over the same data that `runs` names, in that order. Raises Refused."""
     _, names = _chosen_runs(library, given)
     runs = [run for name in names if (run := library.get(name))]
@@ -133,7 +135,7 @@ class Matrix:
 
         values = self._values[:, self._fits]
         common = values[:, np.isfinite(values).all(axis=0)]
-        columns = [(run.place.name, run.metadata) for run in self.runs]
+        columns = [(run.place.name, run.manifest) for run in self.runs]
         baselines = sorted({orig for orig in self._baselines if orig is not None})
         return {
             **page_of(self._order, self._reader(), self._given),
@@ -149,13 +151,22 @@ class Matrix:
             # None for several, too: each gain is over the orig of the same agent.
             "baseline": self.names[baselines[0]] if len(baselines) == 1 else None,
             "n": len(self._ids),
+            "contradictions": self._contradictions(),
             "ready": share_indexed(self.runs),
         }
+
+    def _contradictions(self) -> list[str]:
+        """A sentence on each file with stored scores that contradict their labels."""
+        sentences: list[str] = []
+        for name, run in zip(self.names, self.runs, strict=True):
+            sentences += [f"{name}/{sentence}" for sentence in run.contradictions()]
+        return sentences
 
     def csv(self) -> Iterator[bytes]:
         """The whole table as CSV, a column for each run, a piece at a time."""
         columns = [f"{name} ({self.show})" for name in self.names]
-        caveat = "; ".join(dict.fromkeys(filter(None, (run.metadata.caveat for run in self.runs)))) or None
+        caveats = dict.fromkeys(run.manifest.caveat for run in self.runs if run.manifest.caveat)
+        caveat = "; ".join((*caveats, *self._contradictions())) or None
 
         def cells(row: Json) -> Json:
             failed = (
@@ -313,10 +324,10 @@ def _baselines(runs: Sequence[OpenRun]) -> list[int | None]:
     """
     origs: dict[str, int] = {}
     for place, run in enumerate(runs):
-        if run.metadata.system == ORIG:
-            origs.setdefault(run.metadata.agent, place)
+        if run.manifest.system == ORIG:
+            origs.setdefault(run.manifest.agent, place)
     first = next(iter(origs.values()), None)
-    return [origs.get(run.metadata.agent) if len(origs) > 1 and run.metadata.agent else first for run in runs]
+    return [origs.get(run.manifest.agent) if len(origs) > 1 and run.manifest.agent else first for run in runs]
 
 
 def _judges(runs: Sequence[OpenRun]) -> list[str]:

@@ -34,7 +34,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cts_async import __version__
 from cts_async.runs.index import NO_RUN, Json, Refused, display_name, file_name
-from cts_async.runs.manifest import command_of
 from cts_async.runs.open_run import OpenRun
 from cts_async.viewer.instances import Parameters, csv_of_instances, integer, list_instances
 from cts_async.viewer.library import Library
@@ -78,8 +77,8 @@ class Endpoints:
             raise Refused(404, NO_RUN)
         return {
             "row": row,
-            "manifest": dict(run.metadata.manifest),
-            "command": command_of(run.metadata.manifest),
+            "manifest": dict(run.manifest.raw),
+            "command": run.manifest.command,
             "summary": run.summary(),
             "beside": self._beside(run),
         }
@@ -149,12 +148,12 @@ class Endpoints:
         return run
 
     def _beside(self, run: OpenRun) -> list[str]:
-        over = self._library.over(self._library.data_sha(run.metadata))
+        over = self._library.over(self._library.data_sha(run.manifest))
         return [place.name for place, _ in over if place.name != run.place.name]
 
 
 def _trace() -> ModuleType:
     """The module `trace`, imported late for the same reason."""
-    from cts_async.runs import trace
+    from cts_async.viewer import trace
 
     return trace

@@ -33,7 +33,9 @@ import orjson
 from cts_async.config import home_folder
 from cts_async.errors import UsageError, write_error
 from cts_async.runs.finished import ORIG
-from cts_async.runs.index import NO_RUN, Json, Refused, instance_name
+from cts_async.runs.index import NO_RUN, Json, Refused
+from cts_async.runs.manifest import name_of_data
+from cts_async.runs.results import instance_name
 from cts_async.safe_files import make_folder, open_file, open_folder, replace_file
 from cts_async.viewer.instances import MAX_ROWS, Parameters, searched
 from cts_async.viewer.leaderboards import differences_of, leaderboards_of
@@ -174,7 +176,7 @@ def _at_rest(row: Json) -> Json:
 
 def _leaderboard(library: Library, data_sha: str) -> Json:
     runs = library.over(data_sha)
-    data = next((metadata.data for _, metadata in runs if metadata.data), "")
+    data = name_of_data(manifest for _, manifest in runs)
     boards = leaderboards_of({place.name: place.path for place, _ in runs})
     return {"data": data, "data_sha": data_sha, **boards, "computing": False}
 

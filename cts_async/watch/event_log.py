@@ -35,8 +35,11 @@ class LogFile:
 
     def __call__(self, event: events.Event) -> None:
         """Append the line of an event, if it has one."""
-        if text := event_line(event):
-            self.write(text, "WARN" if _is_bad(event) else "INFO")
+        text = event_line(event)
+        if text and _is_bad(event):
+            self.write(text, "WARN")
+        elif text:
+            self.write(text)
 
     def write(self, text: str, level: str = "INFO") -> None:
         """Append a line."""
@@ -77,7 +80,8 @@ def verbose_to(show: Callable[[str], None]) -> Callable[[events.Event], None]:
     """Return a subscriber that passes on a line for each event but those that are shown to everybody."""
 
     def show_line(event: events.Event) -> None:
-        if notable(event) is None and (text := event_line(event)):
+        text = event_line(event)
+        if text and notable(event) is None:
             show(f"{datetime.now():%H:%M:%S} {text}")
 
     return show_line
@@ -90,18 +94,24 @@ def event_line(event: events.Event) -> str:
 
 def clean(text: str) -> str:
     """Return text as one short line without keys and control characters."""
-    text = SECRETS.text(text)
-    return plain(text if len(text) <= MAX_CHARS else f"{text[: MAX_CHARS - 1]}…")
+    text = SECRETS.text(text)  # before it is cut: half a key would not be recognised
+    if len(text) > MAX_CHARS:
+        text = f"{text[: MAX_CHARS - 1]}…"
+    return plain(text)
 
 
 def _text_of(event: events.Event) -> str:
     match event:
+        case events.StepEnded(replayed=True):
+            return f"{event.group} {event.job_id} {event.step}: from the journal"
         case events.StepEnded():
-            where = f"{event.group} {event.job_id} {event.step}"
-            return f"{where}: from the journal" if event.replayed else f"{where}: {_effort(event)}"
+            return f"{event.group} {event.job_id} {event.step}: {_effort(event)}"
         case events.AttemptFailed():
-            then = "no further attempt" if event.wait_s is None else f"retry in {event.wait_s:.1f} s"
-            return f"{event.group} {event.job_id} {event.step}{_by(event.lane)}: {then}: {event.kind}: {event.message}"
+            attempt = f"{event.group} {event.job_id} {event.step}{_by(event.lane)}"
+            consequence = "no further attempt"
+            if event.wait_s is not None:
+                consequence = f"retry in {event.wait_s:.1f} s"
+            return f"{attempt}: {consequence}: {event.kind}: {event.message}"
         case events.JobEnded(failure=None):
             return f"{event.group} {event.job_id}: done"
         case events.JobEnded(failure=failure) if failure is not None:
@@ -123,24 +133,32 @@ def _text_of(event: events.Event) -> str:
 
 
 def _by(lane: str) -> str:
-    return f" ({lane})" if lane else ""
+    if not lane:
+        return ""
+    return f" ({lane})"
 
 
 def _effort(event: events.StepEnded) -> str:
     usage = event.usage
-    tokens = f", {usage.input_tokens} + {usage.output_tokens} tokens" if usage.total else ""
-    usd = f", ${event.usd:.5f}" if event.usd else ""
-    return f"{event.latency_s:.2f} s{tokens}{usd}{_by(event.lane)}"
+    text = f"{event.latency_s:.2f} s"
+    if usage.total:
+        text += f", {usage.input_tokens} + {usage.output_tokens} tokens"
+    if event.usd:
+        text += f", ${event.usd:.5f}"
+    return text + _by(event.lane)
 
 
 def _limits(event: events.LaneInUse) -> str:
     status = event.ask()
-    known = [
-        f"{limit:,.0f} {what} a minute"
-        for limit, what in ((status.requests_per_min, "requests"), (status.tokens_per_min, "tokens"))
-        if limit is not None
-    ]
-    return ", ".join([*(known or ["no known limit"]), f"{status.places} at once for now"])
+    limits: list[str] = []
+    if status.requests_per_min is not None:
+        limits.append(f"{status.requests_per_min:,.0f} requests a minute")
+    if status.tokens_per_min is not None:
+        limits.append(f"{status.tokens_per_min:,.0f} tokens a minute")
+    if not limits:
+        limits.append("no known limit")
+    limits.append(f"{status.places} at once for now")
+    return ", ".join(limits)
 
 
 def _is_bad(event: events.Event) -> bool:

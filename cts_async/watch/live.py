@@ -22,24 +22,22 @@ from typing_extensions import TypedDict  # pydantic refuses that of Python 3.11
 
 from cts_async import foreign_json
 from cts_async.analysis.stats import FEWEST, RunningMean
+from cts_async.analysis.summary import ResultColumns
 from cts_async.errors import CTSError, InputError
-from cts_async.protocol.rejudge import SYSTEMS
-from cts_async.records import Caveat, caveat_of
+from cts_async.records import Caveat
+from cts_async.runs.directory import json_bytes
 from cts_async.runs.files import (
     MANIFEST,
     STEPS,
     judgments_path,
-    manifest_of,
-    n_absent,
     paths_named,
     results_of,
 )
-from cts_async.runs.manifest import command_of, json_bytes, read_manifest, sessions_of
+from cts_async.runs.manifest import Session, manifest_of, require_manifest
 from cts_async.runs.results import LatestLines, no_fingerprint
-from cts_async.runs.untrusted import as_object, as_texts
 from cts_async.safe_files import read_file, replace_file
 from cts_async.tables.output import duration, unbroken
-from cts_async.tables.summary import ResultColumns, caveats_json
+from cts_async.tables.summary import caveats_json
 
 LIVE: Final = "live.json"
 MAX_LIVE_BYTES: Final = 4 << 20
@@ -277,7 +275,7 @@ def run_directories(words: Iterable[Path]) -> list[Path]:
 
 def _runs_at(path: Path) -> list[Path]:
     """The directory itself, or the runs in it if it is a folder of runs or of several judged systems."""
-    if (path / MANIFEST).is_file() and SYSTEMS not in manifest_of(path):
+    if (path / MANIFEST).is_file() and not manifest_of(path).is_of_several_systems:
         return [path]
     if found := [manifest.parent for manifest in sorted(path.glob(f"*/{MANIFEST}"))]:
         return found
@@ -333,6 +331,8 @@ class RunState:
     reason: str = ""
     """Why its last session stopped; "" if unknown."""
     command: str = ""
+    contradictions: str = ""
+    """That stored scores contradict their labels, and are recomputed; "" if none do."""
 
     def line(self, now: float) -> str:
         """One line for a person; `now` in seconds since 1970."""
@@ -348,8 +348,12 @@ class RunState:
             pieces.append(f"mean {mean} by {self.judge}" + f" ({self.caveat})" * bool(self.caveat))
         if self.last_worked is not None:
             pieces.append(f"last written {_when(self.last_worked, now)}")
-        why = f"; {self.reason}" if self.reason and self.resumable else ""
-        return f"{self.directory}: {', '.join(pieces)}{why}"
+        line = f"{self.directory}: {', '.join(pieces)}"
+        if self.reason and self.resumable:
+            line += f"; {self.reason}"
+        if self.contradictions:
+            line += f"; {self.contradictions}"
+        return line
 
     @property
     def resumable(self) -> bool:
@@ -364,6 +368,8 @@ class RunState:
         del found["directory"]
         if not self.judge_failures:
             del found["judge_failures"]
+        if not self.contradictions:
+            del found["contradictions"]
         return found
 
 
@@ -382,28 +388,23 @@ def idle_state(directory: Path) -> RunState:
 
 def state_of_run(directory: Path) -> RunState:
     """Read a run's manifest and results, but not its journal. Raises InputError if it is not a run."""
-    manifest = read_manifest(directory)
-    if manifest is None:
-        raise InputError(directory, "not a run directory: run.json not found")
+    manifest = require_manifest(directory)
     lines = ResultColumns(directory / results_of(directory), no_fingerprint)
     mean = RunningMean()
     mean.add(lines.scored()[1].tolist() if lines.n else ())
     low, high = mean.interval() or (None, None)
     kinds = Counter(str((line.get("error") or {}).get("kind") or "unknown") for line in lines.failures())
     written = [path.stat().st_mtime for path in (directory / STEPS, lines.path) if path.exists()]
-    session: Mapping[str, Any] = next(reversed(sessions_of(manifest)), {})
-    expected = manifest.get("n_expected")
-    n_expected = max(expected if isinstance(expected, int) else 0, lines.n)
-    named = as_texts(as_object(manifest.get("identity")).get("judges"))
+    session = manifest.last_session
+    n_expected = max(manifest.n_expected, lines.n)
+    named = manifest.identity.judges
     verdicts = {judge: LatestLines(judgments_path(directory, judge)) for judge in named[1:]}
     # A judge whose provider was gone leaves answers without its verdict: the same command adds them.
     n_answers = int(lines.answered.sum())
     pending = len(lines.scored()[0]) + int(lines.judge_failed.sum()) < n_answers or any(
         len(found) < n_answers for found in verdicts.values()
     )
-    finished = lines.n >= n_expected - n_absent(manifest) and not (
-        session.get("stopped") and named and pending
-    )
+    finished = lines.n >= n_expected - manifest.n_absent and not (session.stopped and named and pending)
     return RunState(
         directory=directory,
         state=_state(directory, session, finished=finished),
@@ -417,10 +418,11 @@ def state_of_run(directory: Path) -> RunState:
         mean_low=low,
         mean_high=high,
         n_scored=mean.n,
-        caveat=caveat_of(manifest),
+        caveat=manifest.caveat,
         last_worked=max(written, default=None),
-        reason=str(session.get("stopped") or ""),
-        command=command_of(manifest),
+        reason=session.stopped,
+        command=manifest.command,
+        contradictions=lines.contradictions,
     )
 
 
@@ -433,8 +435,8 @@ def how_to_resume(states: Iterable[RunState]) -> list[str]:
     ]
 
 
-def _state(directory: Path, session: Mapping[str, Any], *, finished: bool) -> State:
-    open_ended = bool(session.get("start")) and not session.get("end")
+def _state(directory: Path, session: Session, *, finished: bool) -> State:
+    open_ended = bool(session.start) and not session.end
     if open_ended:
         # According to the lock file, the process that locked the directory last.
         with suppress(OSError, ValueError):

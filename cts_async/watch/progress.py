@@ -17,7 +17,8 @@ from typing import Final
 
 from cts_async.analysis.stats import RunningMean
 from cts_async.engine import events
-from cts_async.runs.index import BLOCK, Tail
+from cts_async.runs.index import BLOCK, Tail, record_in
+from cts_async.runs.results import score_of
 from cts_async.watch.live import (
     LiveCluster,
     LiveFile,
@@ -44,20 +45,20 @@ SAMPLES: Final = 100
 
 
 class LastMinute:
-    """Growth of a counter in the last minute. `now` is in seconds and never decreases."""
+    """Growth of a counter in the last minute. `at` is in seconds and never decreases."""
 
-    def __init__(self, now: float, total: float) -> None:
-        self._readings: deque[tuple[float, float]] = deque([(now, total)])
+    def __init__(self, at: float, total: float) -> None:
+        self._readings: deque[tuple[float, float]] = deque([(at, total)])
 
-    def grown(self, now: float, total: float) -> float:
+    def grown(self, at: float, total: float) -> float:
         """What was added in the last minute, or since the first reading if that is less long ago."""
         readings = self._readings
-        while len(readings) > 1 and readings[1][0] <= now - MINUTE_S:
+        while len(readings) > 1 and readings[1][0] <= at - MINUTE_S:
             readings.popleft()
-        since = readings[0][1]
-        if now - readings[-1][0] >= RESOLUTION_S:
-            readings.append((now, total))
-        return total - since
+        _, total_before = readings[0]
+        if at - readings[-1][0] >= RESOLUTION_S:
+            readings.append((at, total))
+        return total - total_before
 
 
 class Pace:
@@ -78,10 +79,10 @@ class Pace:
         self._held_s, self._held_since = 0.0, math.inf
         self._samples: list[tuple[float, int]] = []
 
-    def began(self, now: float) -> None:
+    def began(self, at: float) -> None:
         """The first job begins; later calls do nothing."""
         if not self._samples:
-            self._samples.append((self._time(now), 0))
+            self._samples.append((self._time(at), 0))
 
     def stepped(self, job: str, *, replayed: bool) -> None:
         """A step of a job has a result."""
@@ -94,44 +95,53 @@ class Pace:
         self._executed += 1
         self.n_ended += 1
 
-    def hold(self, now: float, *, held: bool) -> None:
+    def hold(self, at: float, *, held: bool) -> None:
         """Stop the clock while nothing can proceed (`held`)."""
         if held and self._held_since == math.inf:
-            self._held_since = now
+            self._held_since = at
         elif not held and self._held_since < math.inf:
-            self._held_s += now - self._held_since
+            self._held_s += at - self._held_since
             self._held_since = math.inf
 
-    def left_s(self, n_left: int, now: float) -> float | None:
+    def left_s(self, n_left: int, at: float) -> float | None:
         """Seconds for `n_left` jobs, active ones included; None while unknown."""
         if n_left <= 0:
             return 0.0
-        rate = self._steps_per_s(self._time(now))
-        if self._held_since < math.inf or self.n_ended < min(
-            MIN_JOBS, math.ceil((n_left + self.n_ended) / 3)
-        ):
+        # Also while no time can be told: it takes the samples.
+        rate = self._steps_per_s(self._time(at))
+        n_needed = min(MIN_JOBS, math.ceil((n_left + self.n_ended) / 3))
+        if self._held_since < math.inf or self.n_ended < n_needed or not rate:
             return None
         per_job = self._of_ended / self.n_ended
         # A job that has more steps than the average is nearly done.
         done = sum(min(steps, per_job - 1) for steps in self._active.values())
-        return max(0.0, n_left * per_job - done) / rate if rate else None
+        return max(0.0, n_left * per_job - done) / rate
 
-    def _time(self, now: float) -> float:
-        return min(now, self._held_since) - self._held_s
+    def _time(self, at: float) -> float:
+        return min(at, self._held_since) - self._held_s
 
-    def _steps_per_s(self, now: float) -> float:
+    def _steps_per_s(self, at: float) -> float:
         """Recent rate if enough happened recently; 0 while unknown."""
         if not self._samples:
             return 0.0
-        samples, (first_at, _) = self._samples, self._samples[0]
-        executed, elapsed = self._executed, now - first_at
-        recent = now - max(WINDOW_S, elapsed / 2)
-        since, before = next((one for one in reversed(samples) if one[0] <= recent), samples[0])
-        if executed - before < MIN_JOBS:
-            since, before = samples[0]
-        if now - samples[-1][0] >= max(1.0, elapsed / SAMPLES):
-            samples.append((now, executed))
-        return (executed - before) / (now - since) if now > since else 0.0
+        began_at, n_at_begin = self._samples[0]
+        elapsed_s = at - began_at
+        since, n_before = self._sample_before(at - max(WINDOW_S, elapsed_s / 2))
+        if self._executed - n_before < MIN_JOBS:
+            since, n_before = began_at, n_at_begin
+        latest, _ = self._samples[-1]
+        if at - latest >= max(1.0, elapsed_s / SAMPLES):
+            self._samples.append((at, self._executed))
+        if at <= since:
+            return 0.0
+        return (self._executed - n_before) / (at - since)
+
+    def _sample_before(self, at: float) -> tuple[float, int]:
+        """The latest sample that was taken by then, else the first one."""
+        for sample in reversed(self._samples):
+            if sample[0] <= at:
+                return sample
+        return self._samples[0]
 
 
 # --- From events to one picture
@@ -166,7 +176,7 @@ class RunGroup:
 class _Counters:
     """What the events of one group said so far."""
 
-    of: RunGroup
+    group: RunGroup
     seen: bool = False
     done: int = 0
     failed: int = 0
@@ -193,32 +203,44 @@ class _Counters:
         self.tokens += tokens
         self.usd += usd
 
-    def part(self, now: float, outages: AbstractSet[str]) -> LivePart:
-        """Its current state; `outages` are lanes whose provider does not answer."""
-        left = self.of.n_expected - self.done
-        interval = self.mean.interval()
-        note = ""
-        if self.held_up is not None:
-            note = f"held up: {self.held_up} is gone" if self.held_up else "held up"
-        elif (missing := sorted(self.lanes & outages)) and left > 0:
-            note = f"waiting for {', '.join(missing)}"
+    def part(self, at: float, outages: AbstractSet[str]) -> LivePart:
+        """Its state at a time; `outages` are lanes whose provider does not answer."""
+        n_left = self.group.n_expected - self.done
+        eta_s = self.pace.left_s(n_left, at)
+        if self.held_up is not None and n_left > 0:
+            eta_s = None
+        mean = None
+        if self.mean.n:
+            mean = self.mean.mean
+        low, high = self.mean.interval() or (None, None)
         return {
-            "name": self.of.group,
-            "n_expected": self.of.n_expected,
+            "name": self.group.group,
+            "n_expected": self.group.n_expected,
             "n_done": self.done,
             "n_failed": self.failed,
-            "eta_s": None if self.held_up is not None and left > 0 else self.pace.left_s(left, now),
-            "mean": self.mean.mean if self.mean.n else None,
-            "mean_low": interval[0] if interval else None,
-            "mean_high": interval[1] if interval else None,
+            "eta_s": eta_s,
+            "mean": mean,
+            "mean_low": low,
+            "mean_high": high,
             "n_scored": self.mean.n,
             "calls": self.calls,
             "replayed": self.replayed,
             "retries": self.retries,
             "tokens": self.tokens,
-            "note": note,
-            "smoke_test": self.of.smoke_test,
+            "note": self._note(n_left, outages),
+            "smoke_test": self.group.smoke_test,
         }
+
+    def _note(self, n_left: int, outages: AbstractSet[str]) -> str:
+        """Why it waits, or ends early; "" for nothing."""
+        if self.held_up:
+            return f"held up: {self.held_up} is gone"
+        if self.held_up is not None:
+            return "held up"
+        missing = sorted(self.lanes & outages)
+        if missing and n_left > 0:
+            return f"waiting for {', '.join(missing)}"
+        return ""
 
 
 @dataclass(slots=True)
@@ -229,16 +251,16 @@ class _LaneRates:
     sent: LastMinute
     tokens: LastMinute
 
-    def lane(self, now: float) -> LiveLane:
+    def lane(self, at: float) -> LiveLane:
         status = self.status()
         return {
             "name": status.name,
             "in_flight": status.in_flight,
             "waiting": status.waiting,
             "places": status.places,
-            "calls_per_min": self.sent.grown(now, status.sent),
+            "calls_per_min": self.sent.grown(at, status.sent),
             "calls_allowed": status.requests_per_min,
-            "tokens_per_min": self.tokens.grown(now, status.tokens),
+            "tokens_per_min": self.tokens.grown(at, status.tokens),
             "tokens_allowed": status.tokens_per_min,
             "answers_429": status.answers_429,
             "paused_s": status.paused_s,
@@ -261,7 +283,7 @@ class Progress:
         clock: Clock = time.monotonic,
         wall: Clock = time.time,
     ) -> None:
-        self._groups = {one.group: _Counters(one) for one in groups}
+        self._groups = {group.group: _Counters(group) for group in groups}
         self._clock, self._wall = clock, wall
         self._unpriced_models = unpriced_models
         self._started = wall()
@@ -278,13 +300,14 @@ class Progress:
         """Handle an event."""
         with self._lock:
             self._handle(event)
-            if notice := notable(event):
+            notice = notable(event)
+            if notice:
                 self._notices.append(notice)
 
     def _handle(self, event: events.Event) -> None:
         match event:
             case events.StepEnded():
-                group = self._of(event.group)
+                group = self._counters(event.group)
                 group.pace.stepped(event.job_id, replayed=event.replayed)
                 if event.lane and event.replayed:
                     group.add_steps(event.lane, 0, 1)
@@ -292,30 +315,34 @@ class Progress:
                     tokens = event.usage.input_tokens + event.usage.output_tokens
                     group.add_steps(event.lane, 1, 0, tokens, event.usd)
             case events.JobEnded():
-                group = self._of(event.group)
+                group = self._counters(event.group)
                 group.add_jobs(1, event.failure is not None)
                 group.pace.ended(event.job_id)
             case events.JobsFound():
-                self._of(event.group).add_jobs(event.jobs, event.failed)
+                self._counters(event.group).add_jobs(event.jobs, event.failed)
             case events.GroupBegan():
-                self._of(event.group).pace.began(self._clock())
+                self._counters(event.group).pace.began(self._clock())
             case events.GroupHeldUp():
-                self._of(event.group).held_up = event.lane
+                self._counters(event.group).held_up = event.lane
             case events.AttemptFailed():
-                group = self._of(event.group)
+                group = self._counters(event.group)
                 group.retries += event.wait_s is not None
                 if event.lane:
                     group.lanes.add(event.lane)
             case events.LaneInUse():
-                now = self._clock()
-                self._lanes[event.lane] = _LaneRates(event.ask, LastMinute(now, 0), LastMinute(now, 0.0))
+                at = self._clock()
+                self._lanes[event.lane] = _LaneRates(event.ask, LastMinute(at, 0), LastMinute(at, 0.0))
             case events.WorkersInUse():
                 self._workers = WorkersView(event)
             case events.CircuitChanged():
-                now = self._clock()
-                self._hold(now)
-                (self._outages.add if event.open else self._outages.discard)(event.lane)
-                self._hold(now)
+                # Held until now by the outages of before, and from now on by those of after.
+                at = self._clock()
+                self._hold(at)
+                if event.open:
+                    self._outages.add(event.lane)
+                else:
+                    self._outages.discard(event.lane)
+                self._hold(at)
             case events.BudgetUsed():
                 self._budget = event
             case events.Stopping():
@@ -340,32 +367,40 @@ class Progress:
     @property
     def begun(self) -> list[RunGroup]:
         """Groups that had an event: this process holds the locks of their directories."""
-        return [group.of for group in list(self._groups.values()) if group.seen]
+        # A copy: another thread adds groups.
+        counters = list(self._groups.values())
+        return [counter.group for counter in counters if counter.seen]
 
     def live(self, groups: Collection[str] | None = None) -> LiveFile:
         """The current state of these groups (None: all); lanes and amounts spent are those of the whole process."""
         with self._lock:
-            return self._live([one for name, one in self._groups.items() if groups is None or name in groups])
+            counters = list(self._groups.values())
+            if groups is not None:
+                counters = [counter for name, counter in self._groups.items() if name in groups]
+            return self._live(counters)
 
     def _live(self, groups: Sequence[_Counters]) -> LiveFile:
-        now = self._clock()
-        self._hold(now)
-        parts = [group.part(now, self._outages) for group in groups]
-        first = parts[0] if parts and (len(parts) == 1 or parts[0]["n_scored"]) else None
-        spent, budget = self._budget.spent, self._budget
-        limited = budget is not _NO_BUDGET
+        at = self._clock()
+        self._hold(at)
+        parts = [group.part(at, self._outages) for group in groups]
         notes = dict.fromkeys(part["note"] for part in parts if part["note"])
-        workers: LiveCluster = self._workers.live(now) if self._workers else {}
-        return {
+        spent, budget = self._budget.spent, self._budget
+        spent_usd = spent.usd
+        if budget is _NO_BUDGET:  # then no event tells what is spent
+            spent_usd = sum(counter.usd for counter in self._groups.values())
+        workers: LiveCluster = {}
+        if self._workers:
+            workers = self._workers.live(at)
+        live: LiveFile = {
             "pid": os.getpid(),
             "time": self._wall(),
             "started": self._started,
             **sum_of(parts),
-            "mean": first and first["mean"],
-            "mean_low": first and first["mean_low"],
-            "mean_high": first and first["mean_high"],
-            "n_scored": first["n_scored"] if first else 0,
-            "spent_usd": spent.usd if limited else sum(one.usd for one in self._groups.values()),
+            "mean": None,
+            "mean_low": None,
+            "mean_high": None,
+            "n_scored": 0,
+            "spent_usd": spent_usd,
             "unpriced_models": self._unpriced_models,
             "spent_calls": spent.calls,
             "spent_tokens": spent.tokens,
@@ -373,16 +408,23 @@ class Progress:
             "max_calls": budget.max_calls,
             "max_tokens": budget.max_tokens,
             "note": self._stopping or "; ".join(notes),
-            "lanes": [lane.lane(now) for lane in self._lanes.values()],
+            "lanes": [lane.lane(at) for lane in self._lanes.values()],
             "parts": parts,
             **workers,
         }
+        # The first judge gives the score; of several systems without one yet, no mean is shown.
+        if len(parts) == 1 or (parts and parts[0]["n_scored"]):
+            live["mean"] = parts[0]["mean"]
+            live["mean_low"] = parts[0]["mean_low"]
+            live["mean_high"] = parts[0]["mean_high"]
+            live["n_scored"] = parts[0]["n_scored"]
+        return live
 
-    def _hold(self, now: float) -> None:
+    def _hold(self, at: float) -> None:
         for group in self._groups.values():
-            group.pace.hold(now, held=bool(group.lanes & self._outages))
+            group.pace.hold(at, held=bool(group.lanes & self._outages))
 
-    def _of(self, name: str) -> _Counters:
+    def _counters(self, name: str) -> _Counters:
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = _Counters(RunGroup(name, 0, ()))
@@ -394,19 +436,31 @@ class Progress:
 
 
 class ScoreTail:
-    """The scores appended to a results file, found by a search for bytes.
+    """The scores appended to a results file. If an instance is scored twice, both scores count; failed ones have none.
 
-    If an instance is scored twice, both scores count; failed instances have none.
+    The lines that an earlier session wrote are scored by their labels, as everywhere. Those that are appended meanwhile
+    have scores that this process has just computed: finding these by their bytes costs no parsing.
     """
 
     def __init__(self, path: Path, block: int = BLOCK) -> None:
         self._tail = Tail(path.parent.resolve() / path.name, block)
+        self._earlier = self._tail.size
+        """Bytes that were there before."""
 
     def read(self) -> Iterator[float]:
         """The scores in whole lines since the last call; none if the file cannot be read."""
-        self._tail.renewed()
-        while found := self._tail.next():
-            yield from map(float, _SCORE.findall(found[1]))
+        if self._tail.renewed():
+            self._earlier = self._tail.size
+        while block := self._tail.next():
+            offset, lines = block
+            if offset >= self._earlier:
+                yield from map(float, _SCORE.findall(lines))
+                continue
+            for raw in lines.split(b"\n"):
+                line = record_in(raw)
+                score = line and score_of(line)
+                if isinstance(score, float):
+                    yield score
 
 
 class LiveWriter:
@@ -422,19 +476,19 @@ class LiveWriter:
     def tick(self) -> None:
         """Read new scores, and write the current state into each directory."""
         groups: dict[Path, list[str]] = {}
-        for one in self._progress.begun:
-            if one.scores is not None:
-                tail = self._tails.setdefault(one.group, ScoreTail(one.scores))
-                self._progress.add_scores(one.group, tail.read())
-            for directory in one.directories:
-                groups.setdefault(directory, []).append(one.group)
+        for group in self._progress.begun:
+            if group.scores is not None:
+                tail = self._tails.setdefault(group.group, ScoreTail(group.scores))
+                self._progress.add_scores(group.group, tail.read())
+            for directory in group.directories:
+                groups.setdefault(directory, []).append(group.group)
         for directory, names in groups.items():
             write_live(directory, self._progress.live(names))
 
     def end(self) -> None:
         """Remove this process's files and those that killed processes left, but not those of a next process."""
-        for one in self._progress.begun:
-            for directory in one.directories:
+        for group in self._progress.begun:
+            for directory in group.directories:
                 live = read_live(directory)
                 if live is None or live["pid"] == os.getpid():
                     remove_live(directory)
@@ -477,24 +531,27 @@ class WorkersView:
         self._event = event
         self._calls: dict[str, LastMinute] = {}
 
-    def live(self, now: float) -> LiveCluster:
-        """The state at `now`, in seconds that never decrease."""
-        statuses = self._event.ask()
-        # A worker that is new made all its calls since the last look.
-        self._calls = {one.name: self._calls.get(one.name) or LastMinute(now, 0) for one in statuses}
-        workers: list[LiveWorker] = [
-            {
-                "name": one.name,
-                "host": one.host,
-                "pid": one.pid,
-                "state": one.state,
-                "in_hand": one.in_hand,
-                "done": one.ended,
-                "calls": one.calls,
-                "calls_per_min": self._calls[one.name].grown(now, one.calls),
-                "heard_s": one.heard_s,
-                "note": one.note,
-            }
-            for one in statuses
-        ]
+    def live(self, at: float) -> LiveCluster:
+        """The state at `at`, in seconds that never decrease."""
+        counters = self._calls
+        self._calls = {}  # workers that are no more are forgotten
+        workers: list[LiveWorker] = []
+        for status in self._event.ask():
+            # A worker that is new made all its calls since the last look.
+            calls = counters.get(status.name) or LastMinute(at, 0)
+            self._calls[status.name] = calls
+            workers.append(
+                {
+                    "name": status.name,
+                    "host": status.host,
+                    "pid": status.pid,
+                    "state": status.state,
+                    "in_hand": status.in_hand,
+                    "done": status.ended,
+                    "calls": status.calls,
+                    "calls_per_min": calls.grown(at, status.calls),
+                    "heard_s": status.heard_s,
+                    "note": status.note,
+                }
+            )
         return {"workers": workers, "workers_wanted": self._event.wanted, "cluster": self._event.address}

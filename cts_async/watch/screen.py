@@ -8,7 +8,7 @@ unknown origin.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from textwrap import wrap
 from typing import Final, TypeVar
 
@@ -19,7 +19,7 @@ from cts_async.engine.budget import amount
 from cts_async.engine.events import CircuitChanged, Event, LanePaused, LimitLearned, Notice, Stopping
 from cts_async.errors import shortened
 from cts_async.records import SMOKE_TEST
-from cts_async.tables.output import duration, plain
+from cts_async.tables.output import counted, duration, plain
 from cts_async.watch.live import (
     LiveCluster,
     LiveFile,
@@ -50,15 +50,19 @@ _ASCII: Final = str.maketrans({"━": "#", "─": "-", "±": "~", "…": "."})
 
 def notable(event: Event) -> str | None:
     """A message for an event that a person should see at once, not too long; None for any other."""
-    text = _notable(event)
-    return None if text is None else shortened(text)
+    text = _message(event)
+    if text is None:
+        return None
+    return shortened(text)
 
 
-def _notable(event: Event) -> str | None:
+def _message(event: Event) -> str | None:
     match event:
+        case CircuitChanged(open=True):
+            return f"{event.lane}: outage, waiting ({_without_name(event.lane, event.reason)})"
         case CircuitChanged():
-            state = "outage, waiting" if event.open else "back"
-            return f"{event.lane}: {state} ({_unnamed(event.lane, event.reason)})"
+            return f"{event.lane}: back ({_without_name(event.lane, event.reason)})"
+        # A pause of less than a second is how a limit is found, and there may be many.
         case LanePaused() if event.seconds >= 1:
             return f"{event.lane}: rate limited (429), pausing {event.seconds:.0f} s"
         case LimitLearned():
@@ -73,49 +77,66 @@ def _notable(event: Event) -> str | None:
 
 def progress_line(live: LiveFile) -> str:
     """The state of a process in one plain line."""
+    line = ", ".join(_progress(live))
     parts = live["parts"]
-    named = labels([part["name"] for part in parts])
-    means = [f"{named[part['name']]} {part_mean(part)}" for part in parts if part["mean"] is not None]
-    if len(parts) == 1 and means:
-        means = [f"mean {part_mean(parts[0])}"]
-    return _progress(live) + (f"; {', '.join(means)}" if 0 < len(means) <= MAX_MEANS else "")
+    names = labels([part["name"] for part in parts])
+    means: list[str] = []
+    for part in parts:
+        if part["mean"] is None:
+            continue
+        name = names[part["name"]]
+        if len(parts) == 1:
+            name = "mean"
+        means.append(f"{name} {part_mean(part)}")
+    if 0 < len(means) <= MAX_MEANS:
+        line += f"; {', '.join(means)}"
+    return line
 
 
-def _progress(live: LiveFile) -> str:
-    left = live["n_done"] < live["n_expected"]
-    pieces = [
-        f"{live['n_done']}/{live['n_expected']} instances",
-        *efforts(live),
-        worker_count(live) if workers_of(live) else "",
-        _left(live["eta_s"]) if left else "",
-        next((part["note"] for part in live["parts"] if part["note"]), "") if left else "",
-    ]
-    return ", ".join(filter(None, pieces))
+def _progress(live: LiveFile) -> Iterator[str]:
+    """Yield what is done, what it took, and while something is left, the time left and why it waits."""
+    yield f"{live['n_done']}/{live['n_expected']} instances"
+    yield from efforts(live)
+    if workers_of(live):
+        yield worker_count(live)
+    if live["n_done"] >= live["n_expected"]:
+        return
+    if live["eta_s"] is not None:
+        yield _time_left(live["eta_s"])
+    for part in live["parts"]:
+        if part["note"]:
+            yield part["note"]
+            return  # the parts share their providers: one reason explains them all
 
 
-def _left(seconds: float | None) -> str:
-    return "" if seconds is None else f"{duration(seconds)} left"
+def _time_left(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{duration(seconds)} left"
 
 
 def efforts(live: LiveFile) -> list[str]:
     """Calls, failures, tokens and costs so far."""
-    calls, replayed, retries = live["calls"], live["replayed"], live["retries"]
-    pieces = [
-        f"{calls:,} {'call' if calls == 1 else 'calls'}",
-        f"{replayed:,} replayed" if replayed else "",
-        f"{retries:,} {'retry' if retries == 1 else 'retries'}" if retries else "",
-        f"{live['n_failed']} failed" if live["n_failed"] else "",
-        f"{short_number(live['tokens'])} tokens",
-    ]
-    return [*filter(None, pieces), *_spent(live)]
+    pieces = [counted(live["calls"], "call")]
+    if live["replayed"]:
+        pieces.append(f"{live['replayed']:,} replayed")
+    if live["retries"] == 1:
+        pieces.append("1 retry")
+    elif live["retries"]:
+        pieces.append(f"{live['retries']:,} retries")
+    if live["n_failed"]:
+        pieces.append(f"{live['n_failed']} failed")
+    pieces.append(f"{short_number(live['tokens'])} tokens")
+    pieces += _spent(live)
+    return pieces
 
 
 def _spent(live: LiveFile) -> Iterator[str]:
     """`$0.52 of $2.00` for each limit of the budget; the dollars of this process if they are not limited."""
-    usd, unpriced = live["spent_usd"], live.get("unpriced_models", 0)
-    if live["max_usd"] is None and (usd or (unpriced and live["calls"])):
-        known = amount("usd", round(usd, 4)) if usd else "cost"
-        yield known if not unpriced else f"{known} unknown" if not usd else f"{known} + unknown"
+    if live["max_usd"] is None:
+        cost = _unlimited_cost(live)
+        if cost:
+            yield cost
     lines = (
         ("usd", round(live["spent_usd"], 4), live["max_usd"], ""),
         ("tokens", live["spent_tokens"], live["max_tokens"], " tokens"),
@@ -126,25 +147,45 @@ def _spent(live: LiveFile) -> Iterator[str]:
             yield f"{amount(line, value)} of {amount(line, limit)}{unit}"
 
 
+def _unlimited_cost(live: LiveFile) -> str:
+    """`$0.52`, `$0.52 + unknown` or `cost unknown`; "" before anything is spent."""
+    usd, unpriced = live["spent_usd"], live.get("unpriced_models", 0)
+    if not usd:
+        if unpriced and live["calls"]:
+            return "cost unknown"
+        return ""
+    dollars = amount("usd", round(usd, 4))
+    if unpriced:
+        return f"{dollars} + unknown"
+    return dollars
+
+
 def part_mean(part: LivePart) -> str:
     """`54.2 ± 3.1 (smoke test)`; "" without a score."""
     if part["mean"] is None:
         return ""
     mean = mean_text(part["mean"], part["mean_high"], part["n_scored"])
-    return mean + f" ({SMOKE_TEST})" * part["smoke_test"]
+    if part["smoke_test"]:
+        return f"{mean} ({SMOKE_TEST})"
+    return mean
 
 
 def state_of(lane: LiveLane) -> str:
     """Why no requests are sent to a provider; "" if they are."""
+    reason = _without_name(lane["name"], lane["reason"])
     if lane["open_s"] is not None:
-        probe = f"next probe in {lane['open_s']:.0f} s" if lane["open_s"] >= 0.5 else "probing"
-        return f"outage, {probe}: {_unnamed(lane['name'], lane['reason'])}"
-    if lane["reason"]:
-        return f"gone: {_unnamed(lane['name'], lane['reason'])}"
-    return f"waiting {lane['paused_s']:.0f} s" if lane["paused_s"] >= 0.5 else ""
+        # Less than half a second would be printed as 0.
+        if lane["open_s"] < 0.5:
+            return f"outage, probing: {reason}"
+        return f"outage, next probe in {lane['open_s']:.0f} s: {reason}"
+    if reason:
+        return f"gone: {reason}"
+    if lane["paused_s"] < 0.5:
+        return ""
+    return f"waiting {lane['paused_s']:.0f} s"
 
 
-def _unnamed(name: str, reason: str) -> str:
+def _without_name(name: str, reason: str) -> str:
     """A reason without the provider's name, which is shown already."""
     return reason.removeprefix(f"{name}: ")
 
@@ -152,13 +193,22 @@ def _unnamed(name: str, reason: str) -> str:
 def labels(names: Sequence[str]) -> dict[str, str]:
     """Short names by name: without the common first words, and without settings (`+support-gpt`) if all are equal."""
     if len(names) < 2:
-        return {name: name for name in names}
-    alike = len({name.partition("+")[2] for name in names}) == 1
-    words = [(name.partition("+")[0] if alike else name).split("-") for name in names]
-    shared, shortest = 0, min(map(len, words))
-    while shared < shortest - 1 and len({one[shared] for one in words}) == 1:
+        return dict(zip(names, names, strict=True))
+    same_settings = len({name.partition("+")[2] for name in names}) == 1
+    words_by_name: dict[str, list[str]] = {}
+    for name in names:
+        label = name
+        if same_settings:
+            label = name.partition("+")[0]
+        words_by_name[name] = label.split("-")
+    shared = 0
+    for words in zip(*words_by_name.values(), strict=False):
+        if len(set(words)) > 1:
+            break
         shared += 1
-    return {name: "-".join(one[shared:]) for name, one in zip(names, words, strict=True)}
+    shortest = min(len(words) for words in words_by_name.values())
+    shared = min(shared, shortest - 1)  # one word stays, at least
+    return {name: "-".join(words[shared:]) for name, words in words_by_name.items()}
 
 
 # --- The screen
@@ -175,54 +225,75 @@ class LiveScreen:
 
     def lines(self, width: int, height: int, *, ascii_only: bool = False) -> list[Text]:
         """At most `height` lines of at most `width` columns."""
-        each = (height - bool(self._foot)) // max(1, len(self._lives))
-        found = [line for live in self._lives for line in _process(live, width, each)]
-        room = max(0, height - len(found))
-        foot, rest = list(self._foot), 0
-        if len(foot) > room:
-            foot, rest = foot[: max(0, room - 1)], len(foot) - max(0, room - 1)
-        found += [Text(plain(line), "dim") for line in foot]
-        found += [Text(f"{rest} more are not running", "dim")] if rest else []
-        for line in found[:height]:
+        height_of_process = (height - bool(self._foot)) // max(1, len(self._lives))
+        lines: list[Text] = []
+        for live in self._lives:
+            lines += _process(live, width, height_of_process)
+        lines += self._foot_lines(max(0, height - len(lines)))
+        for line in lines[:height]:
             line.no_wrap, line.overflow = True, "ellipsis"
             line.truncate(width, overflow="ellipsis")
             if ascii_only:
                 line.plain = line.plain.translate(_ASCII).encode("ascii", "replace").decode()
-        return found[:height]
+        return lines[:height]
+
+    def _foot_lines(self, room: int) -> Iterator[Text]:
+        """Yield the lines of runs at rest, with a count of those for which there is no room."""
+        n_shown = len(self._foot)
+        if n_shown > room:
+            n_shown = max(0, room - 1)
+        for line in self._foot[:n_shown]:
+            yield Text(plain(line), "dim")
+        n_hidden = len(self._foot) - n_shown
+        if n_hidden:
+            yield Text(f"{n_hidden} more are not running", "dim")
 
 
 def _process(live: LiveFile, width: int, height: int) -> list[Text]:
+    """Return the lines of one process: bars, providers, workers, totals.
+
+    What is finished or idle gives up its line first, then the last bars: the totals are always there.
+    """
     parts, lanes = list(live["parts"]), list(live["lanes"])
-    named = labels([part["name"] for part in parts])
+    names = labels([part["name"] for part in parts])
     totals = _totals(live, width)
     room = height - len(totals) - (len(parts) > 1) - bool(lanes) - bool(workers_of(live))
-    shown, done = _folded(parts, [part["n_done"] >= part["n_expected"] for part in parts], room - len(lanes))
-    used, idle = _folded(lanes, [_idle(lane) for lane in lanes], room - len(shown) - bool(done))
+    shown, done = _folded(parts, _is_done, room - len(lanes))
+    used, idle = _folded(lanes, _is_idle, room - len(shown) - bool(done))
     # If that is not enough, only the first bars are shown: all of them move alike.
-    most = max(MIN_BARS, room - len(used) - bool(idle) - bool(done) - 1)
-    shown, rest = (shown[:most], shown[most:]) if len(shown) > most + 1 else (shown, [])
-    bars = [_bar(part, named[part["name"]], width) for part in shown]
+    n_bars = max(MIN_BARS, room - len(used) - bool(idle) - bool(done) - 1)
+    hidden: list[LivePart] = []
+    if len(shown) > n_bars + 1:
+        shown, hidden = shown[:n_bars], shown[n_bars:]
+    bars = [_bar(part, names[part["name"]], width) for part in shown]
     if len(parts) > 1:
-        count = _count(live["n_done"], live["n_expected"], width)
-        bars.append([Text("all"), *count, Text(), Text(), Text(_left(live["eta_s"] or None))])
-    drawn = _aligned(bars, width, BAR_COLUMNS_DROPPED, right=(2, 3))
-    lines = [
-        *drawn[: len(shown)],
-        *_names("more", [named[part["name"]] for part in rest]),
-        *_names("done", [named[part["name"]] for part in done]),
-        *drawn[len(shown) :],
-        *(_lanes(used, width) if lanes else ()),
-        *_names("idle", [lane["name"] for lane in idle]),
-    ]
-    return [*lines, *worker_section(live, height - len(lines) - len(totals)), *totals]
+        bars.append(_bar_of_all(live, width))
+    drawn = _aligned(bars, width, BAR_COLUMNS_DROPPED, right_aligned=(2, 3))
+    lines = drawn[: len(shown)]
+    lines += _names("more", [names[part["name"]] for part in hidden])
+    lines += _names("done", [names[part["name"]] for part in done])
+    lines += drawn[len(shown) :]
+    if lanes:
+        lines += _lanes(used, width)
+    lines += _names("idle", [lane["name"] for lane in idle])
+    lines += worker_section(live, height - len(lines) - len(totals))
+    return lines + totals
 
 
-def _folded(rows: list[T], foldable: list[bool], room: int) -> tuple[list[T], list[T]]:
+def _folded(rows: list[T], folds: Callable[[T], bool], room: int) -> tuple[list[T], list[T]]:
     """Rows with a line of their own, and rows that share one for lack of room."""
     if len(rows) <= room:
         return rows, []
-    own = [row for row, folds in zip(rows, foldable, strict=True) if not folds]
-    return own, [row for row, folds in zip(rows, foldable, strict=True) if folds]
+    unfolded = [row for row in rows if not folds(row)]
+    return unfolded, [row for row in rows if folds(row)]
+
+
+def _is_done(part: LivePart) -> bool:
+    return part["n_done"] >= part["n_expected"]
+
+
+def _is_idle(lane: LiveLane) -> bool:
+    return not (lane["in_flight"] or lane["waiting"] or lane["calls_per_min"] or state_of(lane))
 
 
 def _names(word: str, names: Sequence[str]) -> Iterator[Text]:
@@ -231,23 +302,33 @@ def _names(word: str, names: Sequence[str]) -> Iterator[Text]:
 
 
 def _aligned(
-    rows: Sequence[Sequence[Text]], width: int, dropped: Sequence[int], right: Sequence[int]
+    rows: Sequence[Sequence[Text]], width: int, dropped: Sequence[int], right_aligned: Sequence[int]
 ) -> list[Text]:
     """Rows of cells as lines; columns without text are left out, and `dropped` ones while there is no room.
 
-    Columns in `right` are aligned on the right. Only the last column may exceed `width`.
+    Only the last column may exceed `width`.
     """
-    widths = [max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)]
-    for column in dropped if rows else ():
+    if not rows:
+        return []
+    widths: list[int] = []
+    for column in zip(*rows, strict=True):
+        widths.append(max(cell.cell_len for cell in column))
+    for place in dropped:
         needed = sum(size + 2 for size in widths if size) - 2
-        widths[column] = 0 if needed > width else widths[column]
+        if needed > width:
+            widths[place] = 0
     lines = []
     for row in rows:
         cells = []
-        for column, (cell, size) in enumerate(zip(row, widths, strict=True)):
-            if size:
-                cells.append(cell.copy())
-                (cells[-1].pad_left if column in right else cells[-1].pad_right)(size - cell.cell_len)
+        for place, (cell, size) in enumerate(zip(row, widths, strict=True)):
+            if not size:
+                continue
+            padded = cell.copy()
+            if place in right_aligned:
+                padded.pad_left(size - cell.cell_len)
+            else:
+                padded.pad_right(size - cell.cell_len)
+            cells.append(padded)
         line = Text("  ").join(cells)
         line.rstrip()
         lines.append(line)
@@ -255,52 +336,74 @@ def _aligned(
 
 
 def _bar(part: LivePart, label: str, width: int) -> list[Text]:
-    outlook = part["note"] or _left(part["eta_s"])
-    if part["n_done"] >= part["n_expected"]:
-        outlook = "done"
+    """Return the cells of a part: name, bar, count, failures, mean, and what is to come."""
     name = Text(plain(label))
-    name.truncate(40 if width >= WIDE else min(24, width // 4), overflow="ellipsis")
-    failed = Text(f"{part['n_failed']} failed" if part["n_failed"] else "", "red")
-    count = _count(part["n_done"], part["n_expected"], width)
-    return [name, *count, failed, Text(part_mean(part)), Text(plain(outlook))]
+    name_width = min(24, width // 4)
+    if width >= WIDE:
+        name_width = 40
+    name.truncate(name_width, overflow="ellipsis")
+    bar, count = _bar_and_count(part["n_done"], part["n_expected"], width)
+    failed = Text("", "red")
+    if part["n_failed"]:
+        failed = Text(f"{part['n_failed']} failed", "red")
+    outlook = part["note"] or _time_left(part["eta_s"])
+    if _is_done(part):
+        outlook = "done"
+    return [name, bar, count, failed, Text(part_mean(part)), Text(plain(outlook))]
 
 
-def _count(done: int, expected: int, width: int) -> list[Text]:
-    """A bar, and its numbers."""
-    size = 30 if width >= WIDE else 16
+def _bar_of_all(live: LiveFile, width: int) -> list[Text]:
+    """The same cells for all parts together: failures stand among the totals, and a mean of systems means nothing."""
+    bar, count = _bar_and_count(live["n_done"], live["n_expected"], width)
+    return [Text("all"), bar, count, Text(), Text(), Text(_time_left(live["eta_s"] or None))]
+
+
+def _bar_and_count(n_done: int, n_expected: int, width: int) -> tuple[Text, Text]:
+    size = 16
+    if width >= WIDE:
+        size = 30
+    filled = size
     # The last column of a bar is filled only when all is done.
-    filled = size if done >= expected else max(0, min(size - 1, size * done // expected))
+    if n_done < n_expected:
+        filled = max(0, min(size - 1, size * n_done // n_expected))
     bar = Text("━" * filled, "green").append("─" * (size - filled), "dim")
-    return [bar, Text(f"{done}/{expected}")]
-
-
-def _idle(lane: LiveLane) -> bool:
-    return not (lane["in_flight"] or lane["waiting"] or lane["calls_per_min"] or state_of(lane))
+    return bar, Text(f"{n_done}/{n_expected}")
 
 
 def _lanes(lanes: Sequence[LiveLane], width: int) -> list[Text]:
     """A heading, and a line for each provider."""
     rows = [[Text(head, "dim") for head in LANE_COLUMNS]]
     for lane in lanes:
-        slots = "" if lane["places"] is None else f"/{lane['places']}"
-        rates = [
-            _of_allowed(lane["calls_per_min"], lane["calls_allowed"]),
-            _of_allowed(lane["tokens_per_min"], lane["tokens_allowed"]),
-            f"{lane['answers_429']}",
-        ]
-        cells = [f"{lane['in_flight']}{slots}", f"{lane['waiting']}", *rates]
-        state = Text(plain(state_of(lane)), "red" if lane["reason"] else "yellow")
-        rows.append([Text(plain(lane["name"])), *map(Text, cells), state])
-    return _aligned(rows, width, LANE_COLUMNS_DROPPED, right=range(1, 6))
+        in_flight = f"{lane['in_flight']}"
+        if lane["places"] is not None:
+            in_flight += f"/{lane['places']}"
+        style = "yellow"
+        if lane["reason"]:
+            style = "red"
+        rows.append(
+            [
+                Text(plain(lane["name"])),
+                Text(in_flight),
+                Text(f"{lane['waiting']}"),
+                Text(_rate(lane["calls_per_min"], lane["calls_allowed"])),
+                Text(_rate(lane["tokens_per_min"], lane["tokens_allowed"])),
+                Text(f"{lane['answers_429']}"),
+                Text(plain(state_of(lane)), style),
+            ]
+        )
+    return _aligned(rows, width, LANE_COLUMNS_DROPPED, right_aligned=range(1, 6))
 
 
-def _of_allowed(amount: float, allowed: float | None) -> str:
-    return compact(amount) if allowed is None else f"{compact(amount)}/{compact(allowed)}"
+def _rate(per_min: float, allowed: float | None) -> str:
+    if allowed is None:
+        return compact(per_min)
+    return f"{compact(per_min)}/{compact(allowed)}"
 
 
 def _totals(live: LiveFile, width: int) -> list[Text]:
     """Calls, tokens, costs and time on as many lines as they need."""
-    pieces = [*efforts(live), f"{duration(live['time'] - live['started'])} so far"]
+    pieces = efforts(live)
+    pieces.append(f"{duration(live['time'] - live['started'])} so far")
     if live["note"].startswith("stopping"):
         pieces.append(plain(live["note"]))
     # Lines break between pieces, not within them.
@@ -332,41 +435,65 @@ def is_silent(worker: LiveWorker) -> bool:
 def one_by_one(live: LiveCluster, room: int) -> list[LiveWorker]:
     """The workers that are listed in `room` lines: all, with the last lost ones; if too many, some that are not well."""
     room = max(0, room)
-    there = [worker for worker in workers_of(live) if worker["state"] != "lost"]
-    lost = [worker for worker in workers_of(live) if worker["state"] == "lost"]
-    if len(there) >= MANY or len(there) > room:
-        there = [worker for worker in there if is_silent(worker)][: min(FEW, room)]
+    alive, lost = _alive_and_lost(live)
+    if len(alive) >= MANY or len(alive) > room:
         room = min(FEW, room)
-    n_lost = min(FEW, room - len(there), len(lost))
-    return there + lost[len(lost) - n_lost :]
+        silent = [worker for worker in alive if is_silent(worker)]
+        alive = silent[:room]
+    n_lost = min(FEW, room - len(alive), len(lost))
+    return alive + lost[len(lost) - n_lost :]
+
+
+def _alive_and_lost(live: LiveCluster) -> tuple[list[LiveWorker], list[LiveWorker]]:
+    alive = [worker for worker in workers_of(live) if worker["state"] != "lost"]
+    return alive, [worker for worker in workers_of(live) if worker["state"] == "lost"]
 
 
 def worker_count(live: LiveCluster) -> str:
     """`8 workers`, or `6 of 8 workers` while some have not started or were lost."""
-    wanted = live.get("workers_wanted", 0)
-    there = sum(worker["state"] not in ("starting", "lost") for worker in workers_of(live))
-    return f"{there} of {_n(wanted, 'worker')}" if there < wanted else _n(there, "worker")
+    n_requested = live.get("workers_wanted", 0)
+    n_started = sum(worker["state"] not in ("starting", "lost") for worker in workers_of(live))
+    if n_started < n_requested:
+        return f"{n_started} of {counted(n_requested, 'worker')}"
+    return counted(n_started, "worker")
 
 
 def workers_line(live: LiveCluster) -> str:
     """All workers: `62 of 64 workers on 8 hosts, 2 lost; 412 tasks in flight`, the most important parts first."""
-    there = [worker for worker in workers_of(live) if worker["state"] != "lost"]
-    hosts = {worker["host"] for worker in there if worker["host"]}
-    states = Counter("silent" if is_silent(worker) else worker["state"] for worker in workers_of(live))
-    where = f" on {_n(len(hosts), 'host')}" if hosts else ""
-    line = worker_count(live) + (where if live.get("cluster") else " on this machine")
+    alive, _ = _alive_and_lost(live)
+    hosts = {worker["host"] for worker in alive if worker["host"]}
+    states: Counter[str] = Counter()
+    for worker in workers_of(live):
+        state = worker["state"]
+        if is_silent(worker):
+            state = "silent"
+        states[state] += 1
+    line = worker_count(live)
+    if not live.get("cluster"):
+        line += " on this machine"
+    elif hosts:
+        line += f" on {counted(len(hosts), 'host')}"
     for state in ("lost", "silent", "starting"):
-        line += f", {states[state]} {state}" if states[state] else ""
-    line += f"; {_n(sum(worker['in_hand'] for worker in there), 'task')} in flight"
+        if states[state]:
+            line += f", {states[state]} {state}"
+    n_tasks = sum(worker["in_hand"] for worker in alive)
+    line += f"; {counted(n_tasks, 'task')} in flight"
     for state in ("idle", "ended"):
-        line += f", {states[state]} {state}" if states[state] else ""
-    return f"{line}; {live['cluster']}" if live.get("cluster") else line
+        if states[state]:
+            line += f", {states[state]} {state}"
+    if live.get("cluster"):
+        line += f"; {live['cluster']}"
+    return line
 
 
 def worker_state(worker: LiveWorker) -> str:
     """A worker's state, with its note."""
-    state = f"silent for {worker['heard_s']:.0f} s" if is_silent(worker) else worker["state"]
-    return f"{state}: {worker['note']}" if worker["note"] else state
+    state = worker["state"]
+    if is_silent(worker):
+        state = f"silent for {worker['heard_s']:.0f} s"
+    if worker["note"]:
+        state += f": {worker['note']}"
+    return state
 
 
 def worker_section(live: LiveCluster, room: int) -> Iterator[Text]:
@@ -374,16 +501,27 @@ def worker_section(live: LiveCluster, room: int) -> Iterator[Text]:
     if not workers_of(live):
         return
     yield Text(plain(workers_line(live)))
-    listed, elsewhere = one_by_one(live, room - 2), bool(live.get("cluster"))
-    if listed:
-        where = "host" if elsewhere else "pid"
-        yield Text(f"worker      {where:<12}in flight     done  calls/min  state", "dim")
-    for one in listed:
-        where = plain(one["host"]) if elsewhere else f"{one['pid']}"
-        numbers = f"{one['in_hand']:>7}  {compact(one['done']):>7}  {compact(one['calls_per_min']):>9}"
-        line = f"{plain(one['name']):<10.10}  {where:<12.12}  {numbers}  {plain(worker_state(one))}"
-        yield Text(line, "red" if one["state"] == "lost" else "yellow" if is_silent(one) else "")
+    listed = one_by_one(live, room - 2)
+    if not listed:
+        return
+    # On a cluster a host says where to look; on this machine all have the same, and a pid can be killed.
+    place = "pid"
+    if live.get("cluster"):
+        place = "host"
+    yield Text(f"worker      {place:<12}in flight     done  calls/min  state", "dim")
+    for worker in listed:
+        place = f"{worker['pid']}"
+        if live.get("cluster"):
+            place = plain(worker["host"])
+        in_flight, done, rate = worker["in_hand"], compact(worker["done"]), compact(worker["calls_per_min"])
+        numbers = f"{in_flight:>7}  {done:>7}  {rate:>9}"
+        line = f"{plain(worker['name']):<10.10}  {place:<12.12}  {numbers}  {plain(worker_state(worker))}"
+        yield Text(line, _style(worker))
 
 
-def _n(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
+def _style(worker: LiveWorker) -> str:
+    if worker["state"] == "lost":
+        return "red"
+    if is_silent(worker):
+        return "yellow"
+    return ""

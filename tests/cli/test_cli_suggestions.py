@@ -15,7 +15,7 @@ from cts_async.errors import EXIT_OK, EXIT_USAGE, InputError, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.systems import System, check_run_name, run_names
 from cts_async.runs.finished import read_judged, read_run
-from cts_async.runs.manifest import command_of, read_manifest
+from cts_async.runs.manifest import read_manifest, tolerant_manifest
 
 SHELL = "x; touch pwned #"
 TWO_LINES = "a\nb"
@@ -52,7 +52,7 @@ def test_suggested_judge_command_is_quoted(cts: Cts, tmp_path: Path, monkeypatch
     ],
 )
 def test_recorded_command_is_shown_quoted_or_not_at_all(noted: object, shown: str) -> None:
-    assert command_of({"command": noted}) == shown
+    assert tolerant_manifest({"command": noted}, Path("run")).command == shown
 
 
 def test_status_suggests_no_command_but_cts(cts: Cts, tmp_path: Path) -> None:

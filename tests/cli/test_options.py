@@ -60,8 +60,8 @@ def test_deadline_in_the_past_is_refused(text: str) -> None:
 
 def test_budget_is_given_by_any_finite_limit() -> None:
     assert read_budget(None, None, None, None) == BudgetConfig()
-    assert not read_budget(None, None, None, None).given
-    assert read_budget(0.0, None, None, None).given
+    assert not read_budget(None, None, None, None).is_limited
+    assert read_budget(0.0, None, None, None).is_limited
     for dollars in (float("nan"), float("inf")):
         with pytest.raises(UsageError, match="--max-usd"):
             read_budget(dollars, None, None, None)

@@ -71,7 +71,6 @@ def test_reader_that_has_left_does_not_change_the_exit_code(tmp_path: Path) -> N
         "models",
         "models --json",
         "run --help",
-        "data list --json",
         "run --all baseline --limit 1",
     ):
         script = f"{command} {words} | true; echo ${{PIPESTATUS[0]}}"

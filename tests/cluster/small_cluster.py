@@ -98,7 +98,7 @@ class World:
             decode=lambda response: response,
             lane=lane,
             tokens=used.total,
-            most=lambda problem: MOST,
+            most_usage=lambda problem: MOST,
             prices=PRICES,
         )
 
@@ -280,7 +280,7 @@ class Cluster:
         _WORKS[id(work)] = work
         asked, events = self.budget, Events(self.events.append, self.on_event)
         lines = BudgetLimits(asked.max_calls, asked.max_tokens, asked.max_usd)
-        budget = Budget(lines, events=events) if asked.given else None
+        budget = Budget(lines, events=events) if asked.is_limited else None
         cluster = SimpleNamespace(workers=workers, start_worker=self._start_worker, address="")
         head = Head(cluster, [files], [self.tasks(files)], work, RunConfig(budget=asked), budget, events)
         other = asyncio.ensure_future(meanwhile(head)) if meanwhile else None

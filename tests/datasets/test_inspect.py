@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from qulac_rows import SMALL
 
-from cts_async.datasets.inspect import FILE_READERS, convert, item_of, open_to_inspect
+from cts_async.datasets.inspect import convert, file_reader, item_of, open_to_inspect
 from cts_async.datasets.kinds import Dataset, Inspected, open_dataset
 from cts_async.errors import InputError, UsageError
 from cts_async.records import Instance, Nugget
@@ -129,7 +129,7 @@ def test_kind_without_instances_is_refused_with_an_alternative(tmp_path: Path) -
 
 
 def soundness_facts(kind: str, path: Path | str) -> dict[str, Any]:
-    return FILE_READERS[kind](str(path), {}).as_json()
+    return file_reader(kind)(str(path), {}).as_json()
 
 
 def test_gold_contents(write: Write) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from installed_plugins import forget, install
 from qulac_rows import SMALL
 
 import cts_async
@@ -180,7 +181,9 @@ KINDS = [*all_kinds().values(), FILE]
 
 
 def test_kinds_are_listed_in_their_order_and_found_by_name() -> None:
-    assert [kind.name for kind in KINDS] == ["sample", "hard518", "qulac", "clariq", "mimics-duo", "file"]
+    ours = ["sample", "hard518", "qulac", "clariq", "mimics-duo", "file"]  # others may stand between them
+    assert [kind.name for kind in KINDS if kind.name in ours] == ours
+    assert sorted(KINDS, key=lambda kind: kind.position) == KINDS
     for name in ("mimics_duo", "command-line", "__init__", "sample.x", "at_cot", "名"):
         assert find_kind(name) is None
 
@@ -192,16 +195,22 @@ def test_description_is_complete_except_for_paper(kind: Kind) -> None:
     assert (kind.open is None) == bool(kind.inspect) == bool(kind.instead)
 
 
-def test_new_module_in_the_folder_is_a_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import cts_async.datasets.kinds as folder
-
-    (tmp_path / "mine.py").write_text(
+def test_kind_of_another_package_is_opened_and_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    like_sample = (
         "from dataclasses import replace\nfrom cts_async.datasets.kinds.sample import KIND as SAMPLE\n"
         "KIND = replace(SAMPLE, name='mine', spec='mine', position=50)\n"
     )
-    monkeypatch.setattr(folder, "__path__", [*folder.__path__, str(tmp_path)])
-    assert list(all_kinds())[-1] == "mine"
+    entries = {"mine": "lab_kind", "other": "lab_kind"}
+    install(tmp_path, monkeypatch, {"cts_async.datasets": entries}, {"lab_kind": like_sample})
+    assert "mine" in all_kinds()
+    problem = "dataset 'other' of my-lab 1.0: its KIND has to be a Kind with the name 'other'"
+    assert capsys.readouterr().err == f"warning: {problem}\n"
     assert open_dataset("mine").count == 28
+    with pytest.raises(UsageError, match=problem):
+        open_dataset("other:x")
+    forget()
 
 
 NUGGET_ROWS = {"gold": {"nuggets": [{"id": "N1", "text": "x", "weight": 3}]}}

@@ -282,8 +282,10 @@ class BudgetBench(Bench):
     stopped: RunStopped | None = None
 
     def step(self, ctx: Context, name: str, lane: Lane, **options: Any) -> Step[str]:
-        most = {"tokens": 55.0, "most": lambda _: Usage(100, 10), "prices": PRICES}
-        return super().step(ctx, name, lane=lane, **{"value": name, "charged": CHARGED, **most, **options})
+        estimates = {"tokens": 55.0, "most_usage": lambda _: Usage(100, 10), "prices": PRICES}
+        return super().step(
+            ctx, name, lane=lane, **{"value": name, "charged": CHARGED, **estimates, **options}
+        )
 
     def run_jobs(
         self,

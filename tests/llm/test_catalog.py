@@ -200,7 +200,7 @@ BASE = '[models.m]\nbase_url = "http://h/v1"\nmodel = "x"\n'
         ("[models.gpt]\noutput_usd_per_mtok = nan", 2, "models.gpt.output_usd_per_mtok", "finite"),
         (BASE + 'name = "x"', 4, "models.m.name", "unknown field"),
         (BASE + 'limit = "burst"', 4, "models.m.limit", "'paced', 'sliding', 'bucket' or 'auto'"),
-        (BASE + 'api = "grpc"', 4, "models.m.api", "known: anthropic, openai"),
+        (BASE + 'api = "grpc"', 4, "models.m.api", "known: anthropic, "),
         (BASE + 'api_key = "sk-1"', 4, "models.m.api_key", "keys come from the environment: use key_env"),
         (BASE + 'key = "sk-1"', 4, "models.m.key", "keys come from the environment: use key_env"),
         (BASE + 'params = { Authorization = "sk-1" }', 4, "models.m.params.Authorization", "use key_env"),

@@ -18,6 +18,7 @@ from fake_proxy import CA, server_tls
 from fake_web import Handler, served
 from llm_calls import CLARIFY, KEY, FreeText, chat, failures, spec_at
 
+from cts_async.analysis.summary import summarise_run
 from cts_async.engine.events import Events, Notice
 from cts_async.engine.journal import Journal, read_records
 from cts_async.engine.lane import Lane, LaneLimits
@@ -35,11 +36,11 @@ from cts_async.errors import (
 )
 from cts_async.llm.apis import ChatRequest
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.model import Client, Model, ServedModels
+from cts_async.llm.model import Client, Model, ModelCall, ServedModels
 from cts_async.llm.parsing import QuestionList
 from cts_async.llm.refusals import refused_parameter
 from cts_async.tables.results import dropped_parameters
-from cts_async.tables.summary import summarise_run, write_summary
+from cts_async.tables.summary import write_summary
 
 
 async def failure(handler: Handler, key: str = KEY, **changes: Any) -> CTSError:
@@ -259,7 +260,7 @@ async def ask(directory: Path, settings: Settings) -> tuple[Any, list[dict[str, 
     """Ask for two questions: the result or the error, the journal, and the provider."""
 
     async def walk(ctx: Context, model: Model) -> tuple[str, ...]:
-        return await model.ask(ctx, "clarify", CLARIFY, QuestionList(2), request={"q": "ferry"})
+        return await model.ask(ctx, ModelCall("clarify", CLARIFY, QuestionList(2), {"q": "ferry"}))
 
     settings.keep = True
     async with FakeProvider(settings) as provider:
@@ -275,7 +276,8 @@ async def test_calls_after_a_pause_longer_than_the_keep_alive_cost_one_attempt_e
 
     async def walk(ctx: Context, model: Model) -> None:
         for i in range(4):
-            await model.ask(ctx, f"clarify/{i}", CLARIFY, QuestionList(2), request={"q": f"ferry {i}"})
+            call = ModelCall(f"clarify/{i}", CLARIFY, QuestionList(2), {"q": f"ferry {i}"})
+            await model.ask(ctx, call)
             # The loop is busy while the server's goodbye arrives, so that it is not seen in time.
             await asyncio.sleep(0.04)
             time.sleep(0.03)  # noqa: ASYNC251
@@ -400,7 +402,7 @@ async def run(
 
     async def walk(ctx: Context, model: Model) -> str:
         message = [{"role": "user", "content": ctx.job.id}]
-        return await model.ask(ctx, "greet", message, FreeText(), request={})
+        return await model.ask(ctx, ModelCall("greet", message, FreeText(), {}))
 
     os.makedirs(directory, exist_ok=True)
     async with served(server.chat) as url:
@@ -452,7 +454,7 @@ async def test_readable_response_that_is_no_completion_is_asked_for_once_more(
         return web.json_response({"choices": [{"message": {"content": content or 3}}]})
 
     async def walk(ctx: Context, model: Model) -> str:
-        return await model.ask(ctx, "greet", [{"role": "user", "content": "hi"}], FreeText(), request={})
+        return await model.ask(ctx, ModelCall("greet", [{"role": "user", "content": "hi"}], FreeText(), {}))
 
     async with served(odd) as url:
         ended, records, _ = await run_job(tmp_path, spec_at(url), walk, 1)

@@ -76,9 +76,10 @@ async def test_server_imports_nothing_from_the_current_folder_and_gets_no_key(
         (tmp_path / name).write_text(f"open({str(executed)!r}, 'w')\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-for-children")
+    before = children_environ()
     async with serving(load_catalogue().models["local"], os.environ) as spec:
         assert spec.base_url.startswith("http://127.0.0.1:")
-        environ = b"".join(map(Path.read_bytes, children_environ()))
+        environ = b"".join(path.read_bytes() for path in children_environ() if path not in before)
     assert b"PATH=" in environ
     assert b"not-for-children" not in environ
     assert not executed.exists()

@@ -25,6 +25,7 @@ from cts_async.llm.coverage import CoverageList
 from cts_async.llm.model import (
     Client,
     Model,
+    ModelCall,
     ServedModels,
     TokenEstimate,
     input_tokens,
@@ -64,14 +65,14 @@ def ask(
     spec: ModelSpec = SPEC,
     served: ServedModels | None = None,
     expect: Expect[str] = TEXT,
-    **how: Any,
+    **options: Any,
 ) -> tuple[Any, dict[str, Any]]:
     """The value or the error that came of it, and the step's record."""
     ended: list[Any] = []
 
     async def walk(ctx: Context) -> str:
         talk = [{"role": "user", "content": "hi"}]
-        return await model.ask(ctx, "greet", talk, expect, request={"q": "hi"}, **how)
+        return await model.ask(ctx, ModelCall("greet", talk, expect, {"q": "hi"}, **options))
 
     async def finish(result: Any) -> None:
         ended.append(result)
@@ -306,14 +307,14 @@ def test_estimate_converges_to_what_is_charged_for_each_kind_of_step() -> None:
 
 def test_most_is_twice_as_much_text_and_the_reply_limit_or_twice_the_longest_reply() -> None:
     # 64 for what the server adds, 8 for the message, half a token for each of 400 bytes.
-    assert TokenEstimate().most("judge/x", PROMPT, 300) == Usage(272, 300)
+    assert TokenEstimate().most_usage("judge/x", PROMPT, 300) == Usage(272, 300)
     for replies, expected in (((), 4096), ((900, 20), 1800), ((20,), 1024)):
         estimate = learned(*[("judge/x", 100, n) for n in replies])
-        assert estimate.most("judge/y", PROMPT, None).output_tokens == expected
-        assert estimate.most("clarify", PROMPT, None).output_tokens == 4096
+        assert estimate.most_usage("judge/y", PROMPT, None).output_tokens == expected
+        assert estimate.most_usage("clarify", PROMPT, None).output_tokens == 4096
 
 
 def test_most_rises_with_the_densest_prompt_seen_and_never_falls() -> None:
     per_byte = ("judge/x", 64 + 8 + 400, 1)
     for charges in ([per_byte], [per_byte, ("judge/x", 64 + 8 + 40, 1)]):
-        assert learned(*charges).most("judge/x", PROMPT, 10).input_tokens == 64 + 8 + 600
+        assert learned(*charges).most_usage("judge/x", PROMPT, 10).input_tokens == 64 + 8 + 600

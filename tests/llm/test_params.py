@@ -13,7 +13,7 @@ from llm_calls import FreeText, spec_at
 
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Context
-from cts_async.llm.model import Client, Model
+from cts_async.llm.model import Client, Model, ModelCall
 from cts_async.llm.params import (
     MAX_OUTPUT_TOKENS,
     OUTPUT_LIMITS,
@@ -86,10 +86,10 @@ def test_no_reservation_is_negative_or_below_what_a_call_can_be_charged(
     spec = replace(spec_at("http://127.0.0.1:9/v1"), input_usd_per_mtok=1.0, output_usd_per_mtok=2.0)
     model = Model(spec, cast(Client, None), Lane("mine", LaneLimits()))
     messages = [{"role": "user", "content": prompt}]
-    step = model.step(
-        cast(Context, _Call()), "ask", messages, FreeText(), request={}, params=params, key_on=["p"]
-    )
-    most = step.most(None)
+    call = ModelCall("ask", messages, FreeText(), {}, params=params, key_on=["p"])
+    step = model.step(cast(Context, _Call()), call)
+    assert step.most_usage is not None
+    most = step.most_usage(None)
     n_read = len(prompt.encode()) + uncounted_bytes(params)
     limit = output_limit(params)
     assert most.input_tokens >= n_read / 2 >= 0

@@ -16,6 +16,7 @@ from rich.console import Console
 from talk_world import INTENTS, write_talk_world
 
 from cts_async.analysis.retrieval import NOBODY_ASKED, TurnRetrieval, retrieve_turns
+from cts_async.analysis.summary import RunSummary, summarise_run
 from cts_async.config import ConverseConfig, EvaluationConfig
 from cts_async.datasets import open_dataset
 from cts_async.datasets.kinds import AnnotatedQuery, Annotations
@@ -35,7 +36,6 @@ from cts_async.neighbours.inputs import published
 from cts_async.protocol.converse import ConversePlan, plan_conversations
 from cts_async.protocol.systems import System
 from cts_async.tables.results import ConversationReport, conversations_table
-from cts_async.tables.summary import RunSummary, summarise_run
 from cts_async.tables.table import DataTable, print_table, write_csv
 
 QUERIES = {id: q for id, q, _ in INTENTS}

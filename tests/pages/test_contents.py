@@ -9,6 +9,7 @@ from made_runs import Row, made_run
 from made_talks import made_talk
 from talk_world import INTENTS, write_talk_world
 
+from cts_async.analysis.summary import RunSummary, summarise_run
 from cts_async.config import EvaluationConfig
 from cts_async.datasets import open_dataset
 from cts_async.datasets.io import sha256_of
@@ -22,7 +23,6 @@ from cts_async.tables.results import (
     runs_table,
     served_table,
 )
-from cts_async.tables.summary import RunSummary, summarise_run
 
 GOLD = {
     "id": "a",

@@ -18,6 +18,7 @@ from audited_runs import made, write
 from fake_provider import FAULTS, THOUGHTS, FakeProvider, Settings
 
 from cts_async.analysis.board import make_board
+from cts_async.analysis.summary import summarise_run
 from cts_async.config import BudgetConfig, JudgeConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine import runner
@@ -33,10 +34,10 @@ from cts_async.protocol.plan import make_plan
 from cts_async.protocol.rejudge import plan_judging
 from cts_async.protocol.run import run_plan
 from cts_async.runs.finished import read_run
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.manifest import require_manifest
 from cts_async.runs.results import failed, latest_results
 from cts_async.scorer import score_file
-from cts_async.tables.summary import summarise_run, summary_json, write_summary
+from cts_async.tables.summary import summary_json, write_summary
 
 N, K = 10, 2
 TURNS = 2
@@ -437,7 +438,7 @@ def test_search_without_an_answer_fails_by_default(tmp_path: Path) -> None:
     error = latest_results(run / "results.jsonl")["s02"]["error"]
     assert (error["step"], error["kind"]) == ("search/turn/2", "unusable_output")
     assert counts(run)[:2] == (N_SILENT - 1, 1)
-    assert "empty_answers" not in (read_manifest(run) or {})["identity"]
+    assert "empty_answers" not in require_manifest(run).raw_identity
 
 
 @pytest.mark.usefixtures("silent_about_enrolling")
@@ -455,7 +456,7 @@ def test_search_without_an_answer_scores_0_without_a_judge_with_the_option(tmp_p
     assert summary["mean"] == score_file(run / "results.jsonl").mean
     assert not [finding for finding in audit_run(run).findings if finding.instance == "s02"]
     # The choice belongs to the run.
-    assert (read_manifest(run) or {})["identity"]["empty_answers"] == "zero"
+    assert require_manifest(run).raw_identity["empty_answers"] == "zero"
     second = again(provider)
     campaign(tmp_path, second, **SILENT, empty_answers="zero")
     assert second.seen == []
@@ -495,7 +496,7 @@ def test_run_as_published_plays_the_paper_to_the_letter(
     assert sampled == {"agent": 0.7, **dict.fromkeys(zero, 0.0 if as_published else 0.7)}
     told = next(system for role, system, _ in asked if role == "answer")
     assert ("open question" in told.casefold()) != as_published
-    identity = (read_manifest(run) or {})["identity"]
+    identity = require_manifest(run).raw_identity
     assert identity.get("as_published", False) == as_published
     assert ("nuggets_per_call" in identity) != as_published
     assert run.name.endswith("+as-published") == as_published

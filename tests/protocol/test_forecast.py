@@ -307,7 +307,7 @@ def a_run(directory: Path) -> None:
 def test_steps_are_summed_by_kind_and_model(tmp_path: Path) -> None:
     a_run(tmp_path)
     run = read_past_usage(tmp_path, ["m"])
-    assert run.seen == {
+    assert run.usages == {
         ("clarify", "m-1"): StepUsage(steps=2, calls=6, input_tokens=320, output_tokens=120, latency_s=6.0),
         ("search", "m-1"): StepUsage(steps=2, calls=2, input_tokens=800, output_tokens=40, latency_s=4.0),
         ("judge", "m-1"): StepUsage(steps=1, calls=1, input_tokens=50, output_tokens=5, latency_s=1.0),

@@ -28,7 +28,7 @@ from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.run import run_plan
 from cts_async.runs.files import has_no_answers
 from cts_async.runs.finished import read_run
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.manifest import require_manifest
 from cts_async.tables.comparison import compare_runs
 from cts_async.tables.diagnosis import diagnose_named
 from cts_async.tables.export import export_runs
@@ -256,7 +256,7 @@ def test_given_rewrites_are_searched_and_nothing_is_asked(write: Write) -> None:
     assert [found[id]["rewritten_query"] for id in sorted(found)] == ["hotels by the lake", "night trains"]
     assert all(not line["questions"] and not line["answers"] and line["k"] == 0 for line in found.values())
     assert {step.split()[1].split("/")[0] for step in steps(run)} == {"search"}
-    assert (read_manifest(run) or {})["given"]["source"] == "mine.jsonl"
+    assert require_manifest(run).given.source == "mine.jsonl"
     assert audit_run(run).held
 
 

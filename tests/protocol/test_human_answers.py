@@ -111,7 +111,11 @@ def test_run_name_tells_the_source_of_answers_except_for_references(runs: dict[s
 
 
 def test_human_answers_take_no_model_calls(runs: dict[str, Path], tmp_path: Path) -> None:
-    assert {kind for kind, _ in read_past_usage(runs["fake-k2"], ()).seen} == {"clarify", "rewrite", "search"}
+    assert {kind for kind, _ in read_past_usage(runs["fake-k2"], ()).usages} == {
+        "clarify",
+        "rewrite",
+        "search",
+    }
     predicted = forecast(plan_of(tmp_path))
     assert {work.kind for work in predicted.work} == {"clarify", "rewrite", "search"}
     assert "answers: people's, from clariq; no calls" in predicted.assumptions

@@ -18,6 +18,7 @@ from viewer_server import viewer
 import cts_async
 from cts_async.analysis.board import make_board
 from cts_async.analysis.compare import leaderboard
+from cts_async.analysis.summary import RunSummary, summarise_run
 from cts_async.config import RunConfig
 from cts_async.datasets import read_candidates
 from cts_async.datasets.candidates import CandidateLine
@@ -32,7 +33,7 @@ from cts_async.runs.finished import read_run
 from cts_async.runs.results import latest_results
 from cts_async.scorer import score_file
 from cts_async.tables.export import export_runs
-from cts_async.tables.summary import RunSummary, summarise_run, summary_json
+from cts_async.tables.summary import summary_json
 from cts_async.watch.live import state_of_run
 
 N = 4

@@ -26,7 +26,7 @@ from cts_async.protocol.prompts import load_prompts
 from cts_async.protocol.run import open_budget, spent_before
 from cts_async.protocol.systems import check_prices
 from cts_async.records import AgentPrompt
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.manifest import require_manifest
 from cts_async.search.catalog import load_search
 
 JINA = {"JINA_API_KEY": "k"}
@@ -260,8 +260,8 @@ def test_date_option_is_in_the_prompt_and_stays_that_of_the_run(tmp_path: Path) 
     first = made(tmp_path, limit=1, date="2019-07-04")["orig"]
     openings = [step for step in read_records(first / "steps.jsonl") if step["step"] == "search/turn/1"]
     assert [step["request"]["fields"]["current_date"] for step in openings] == ["2019-07-04"]
-    journal, manifest = (first / "steps.jsonl").read_bytes(), read_manifest(first) or {}
-    assert manifest["identity"]["current_date"] == "2019-07-04"
+    journal = (first / "steps.jsonl").read_bytes()
+    assert require_manifest(first).identity.current_date == "2019-07-04"
     # Resumed on another day, without the option: everything is remembered under the same date.
     assert made(tmp_path, limit=1)["orig"] == first
     assert (first / "steps.jsonl").read_bytes() == journal

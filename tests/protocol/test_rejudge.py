@@ -27,9 +27,9 @@ from cts_async.protocol.answers import Answers, Judging, NoAnswer, Repeats, answ
 from cts_async.protocol.rejudge import plan_judging, run_judging, short_names
 from cts_async.protocol.run_files import with_judges
 from cts_async.records import Instance, Nugget
-from cts_async.runs.files import FURTHER
+from cts_async.runs.directory import write_json
 from cts_async.runs.finished import read_run
-from cts_async.runs.manifest import read_manifest, write_json
+from cts_async.runs.manifest import read_manifest, tolerant_manifest
 from cts_async.scorer import score_file
 from cts_async.watch.live import state_of_run
 
@@ -601,24 +601,25 @@ OTHER = {"model": {"model": "mine-2"}, "prompts": PROMPTS}
 OF_A_RUN = {"identity": {"models": {"judge mine": MINE["model"]}, "prompts": {**PROMPTS, "agent.en": "2b"}}}
 
 
-@pytest.mark.parametrize("manifest", [{FURTHER: {"mine": MINE}}, OF_A_RUN])
+@pytest.mark.parametrize("written", [{"further_judges": {"mine": MINE}}, OF_A_RUN])
 def test_judge_name_is_bound_to_its_model_while_its_verdicts_exist(
-    tmp_path: Path, manifest: dict[str, Any]
+    tmp_path: Path, written: dict[str, Any]
 ) -> None:
+    manifest = tolerant_manifest(written, tmp_path)
     path = tmp_path / "judgments" / "mine.jsonl"
     path.parent.mkdir()
     path.write_text('{"id": "q1"}\n')
-    assert with_judges(tmp_path, manifest, {"mine": MINE}) == {"mine": MINE}
+    assert with_judges(manifest, {"mine": MINE}) == {"mine": MINE}
     with pytest.raises(UsageError, match='another mine: model.model was "mine-1", now "mine-2"'):
-        with_judges(tmp_path, manifest, {"mine": OTHER})
+        with_judges(manifest, {"mine": OTHER})
     with pytest.raises(UsageError, match='another mine: prompts.judge.en was "1a", now "3c"'):
-        with_judges(tmp_path, manifest, {"mine": {**MINE, "prompts": {"judge.en": "3c"}}})
+        with_judges(manifest, {"mine": {**MINE, "prompts": {"judge.en": "3c"}}})
     path.unlink()
-    assert with_judges(tmp_path, manifest, {"mine": OTHER}) == {"mine": OTHER}
+    assert with_judges(manifest, {"mine": OTHER}) == {"mine": OTHER}
 
 
 def test_damaged_note_in_the_manifest_is_named(tmp_path: Path) -> None:
-    write_json(tmp_path / "run.json", {FURTHER: {"mine": "mine-1"}})
+    write_json(tmp_path / "run.json", {"further_judges": {"mine": "mine-1"}})
     with pytest.raises(InputError, match="field 'further_judges': has to be an object of judges"):
         read_manifest(tmp_path)
 

@@ -31,8 +31,7 @@ from cts_async.runs.files import (
     run_folders,
     without,
 )
-from cts_async.runs.manifest import read_manifest, sessions_of
-from cts_async.runs.open_run import read_metadata
+from cts_async.runs.manifest import read_manifest, require_manifest
 from cts_async.watch.live import state_of_run
 
 LINES = [b'{"id":"q1","n":1}\n', b'{"id":"q2","n":2}\n']
@@ -79,7 +78,7 @@ def session(
 
 
 def sessions(directory: Path) -> list[Any]:
-    return list(sessions_of(read_manifest(directory) or {}))
+    return list(require_manifest(directory).raw_sessions)
 
 
 def interrupted_session(directory: Path) -> None:
@@ -100,9 +99,8 @@ def test_session_records_its_workers_when_it_ends(tmp_path: Path) -> None:
     assert (first["workers"], first["hosts"], first["lost"], first["stopped"]) == (1, 1, 1, "Ctrl-C")
     assert sorted(second) == ["end", "start", "wall_s"]
     assert state_of_run(tmp_path).state == "stopped"
-    about = read_metadata(tmp_path)
-    assert about is not None
-    assert (about.started, about.ended) == (first["start"], second["end"])
+    manifest = require_manifest(tmp_path)
+    assert (manifest.started, manifest.last_session.end) == (first["start"], second["end"])
 
 
 @pytest.mark.parametrize("name", ["results.jsonl", "per_item.jsonl"])
@@ -204,9 +202,9 @@ def test_full_disk_keeps_the_earlier_prompt_and_records_the_reason(
     with pytest.raises(StorageFull, match=NO_SPACE), session(tmp_path, prompts={"judge.en": "Judge anew."}):
         pass
     assert [file.read_text() for file in (tmp_path / "prompts").iterdir()] == ["Judge."]
-    *_, last = sessions_of(read_manifest(tmp_path) or {})
-    assert last["end"]
-    assert "No space left" in last["stopped"]
+    last = require_manifest(tmp_path).last_session
+    assert last.end
+    assert "No space left" in last.stopped
 
 
 # --- What a user names as runs: directories, folders of them, patterns

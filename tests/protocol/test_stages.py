@@ -13,6 +13,7 @@ from fake_provider import Settings
 import cts_async
 from cts_async.analysis.interactions import count_unknowns, interactions_of
 from cts_async.analysis.question_types import read_question
+from cts_async.analysis.summary import summarise_run
 from cts_async.config import RunConfig
 from cts_async.datasets.candidates import read_question_file
 from cts_async.engine.journal import read_records
@@ -22,7 +23,6 @@ from cts_async.runs.finished import read_run
 from cts_async.runs.results import latest_results
 from cts_async.tables.diagnosis import diagnose_named, report_json
 from cts_async.tables.export import export_runs
-from cts_async.tables.summary import summarise_run
 
 N, K = 6, 2
 LABEL = "fake-k2"

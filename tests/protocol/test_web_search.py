@@ -13,6 +13,7 @@ import pytest
 from aiohttp.test_utils import unused_port
 from fake_small_web import PAGE, FakeModels, FakeWeb
 
+from cts_async.analysis.summary import summarise_run
 from cts_async.config import RunConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
@@ -24,7 +25,7 @@ from cts_async.llm.model import Client
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import run_plan
 from cts_async.runs.results import latest_results
-from cts_async.tables.summary import summarise_run, write_summary
+from cts_async.tables.summary import write_summary
 
 N = 2
 GONE = {"ferry gone": 422, "gone": 404}

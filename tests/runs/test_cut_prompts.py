@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from cts_async.analysis.summary import summarise_run
 from cts_async.runs.cut_prompts import CutPrompts, JournalCuts, cut_prompt_lines
-from cts_async.runs.spending import cut_prompts_in
+from cts_async.runs.journal import cut_prompts_in
 from cts_async.tables.results import _remarks
-from cts_async.tables.summary import summarise_run, write_summary
+from cts_async.tables.summary import write_summary
 
 
 def turn(number: int, tokens: int, **more: Any) -> dict[str, Any]:

@@ -16,13 +16,13 @@ from cts_async.runs.finished import (
     RunPath,
     check_same_data,
     find_runs,
-    named_system,
     of_one_agent,
     read_judged,
     read_path,
     read_run,
     sibling_origs,
 )
+from cts_async.runs.manifest import named_system
 
 ROWS = [Row("q1", score=10.0)]
 FULL = {"id": "N1", "weight": 3, "coverage": "full"}
@@ -105,7 +105,7 @@ def test_run_is_read_with_identity_and_items(tmp_path: Path) -> None:
     directory = made_run(tmp_path, label="gpt-k2", rows=[row])
     run = read_run(directory)
     assert (run.label, run.clarifier, run.k, run.judges) == ("gpt-k2", "gpt", 2, ("ernie",))
-    assert (run.players["support"], run.data["sha256"]) == ("ernie", "sha of made")
+    assert (run.players["support"], run.data.sha256) == ("ernie", "sha of made")
     item = run.items["q1"]
     assert (item.unknown, item.answer) == ((True, False), "an answer")
     assert item.verdicts["ernie"].score == pytest.approx(100 * 4 / 6)
@@ -152,7 +152,7 @@ def test_judged_candidates_take_judge_from_manifest(tmp_path: Path) -> None:
     written(tmp_path / "per_item.jsonl", *lines)
     run = read_run(tmp_path)
     assert (run.label, run.k, run.judges, run.n_missing) == ("gpt-k1", 1, ("ernie",), 0)
-    assert run.data == {"gold_sha256": "abc"}
+    assert run.data.as_json() == {"gold_sha256": "abc"}
 
 
 # Judged files
@@ -229,7 +229,7 @@ def test_contradicting_score_in_judged_file_is_reported(tmp_path: Path) -> None:
     run = read_judged(path)
     found = run.items["q1"].verdicts[UNNAMED]
     assert (found.score, found.weights) == (75.0, {"N1": 3.0, "N2": 1.0})
-    assert run.remarks == (
+    assert run.contradictions == (
         f"Recomputed from the nuggets: {path}:1: restore_score_100 is 20 here, its nuggets give 75.0.",
     )
 

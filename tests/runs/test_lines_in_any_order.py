@@ -10,11 +10,12 @@ from typing import Any
 
 from made_runs import Row, made_run
 
+from cts_async.analysis.summary import summarise_run
 from cts_async.pages.report import Origin
 from cts_async.pages.report_files import make_report
 from cts_async.tables.comparison import compare_runs, comparison_json
 from cts_async.tables.diagnosis import diagnose_named, report_json
-from cts_async.tables.summary import summarise_run, write_summary
+from cts_async.tables.summary import write_summary
 
 ORIGIN = Origin("cts report runs", datetime(2026, 11, 21, 12, 30, tzinfo=UTC))
 QUESTIONS = ["Which year do you mean?", "Which city do you mean?", "您想查询哪个城市？", "是给初学者的吗？"]

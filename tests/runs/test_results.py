@@ -17,6 +17,7 @@ from made_runs import Row, made_run
 from cts_async.errors import InputError
 from cts_async.records import Answer, Instance, Judgment, Nugget, Outcome, Trace, Turn
 from cts_async.runs.finished import read_run
+from cts_async.runs.index import id_hash
 from cts_async.runs.results import LatestLines, latest_rows, outcome_line
 
 INSTANCE = Instance("s1", "ferry in winter", "ferry", (Nugget("N1", "a", 3), Nugget("N2", "b", 1)))
@@ -106,7 +107,7 @@ def test_comparing_all_ids_is_comparing_each(
     found = [id for id in wanted if lines.failed(id) is False or (lines.failed(id) and not but_failures)]
     outdated = [id for id in found if lines.outdated(id, wanted[id])]
     marks = array("q", wanted.values())
-    compared = lines.compared(array("q", map(hash, wanted)), marks, but_failures=but_failures)
+    compared = lines.compared(array("q", map(id_hash, wanted)), marks, but_failures=but_failures)
     assert compared == (len(wanted) - len(found), len(outdated))
 
 

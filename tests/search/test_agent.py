@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from cts_async.engine.journal import Journal
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.errors import PromptTooLong, RejectedError, StepError, ToolError, UnusableOutput
-from cts_async.llm.model import input_tokens
+from cts_async.llm.model import ModelCall, input_tokens
 from cts_async.records import Trace
 from cts_async.runs.results import search_json
 from cts_async.search.agent import Agent, AgentTurn
@@ -33,15 +32,14 @@ class Script:
     """A model that says its lines in order, and keeps what it was shown."""
 
     def __init__(self, *lines: str) -> None:
-        self.lines, self.shown, self.news = list(lines), [], []
+        self.lines, self.shown, self.news, self.notes = list(lines), [], [], []
         self.spec = SimpleNamespace(structured="none")
 
-    async def ask(
-        self, ctx: Context, step: str, messages: Sequence[Any], expect: Any, *, request: Any, key_on: Any
-    ) -> str:
-        self.shown.append([dict(message) for message in messages])
-        self.news.append(request)
-        return expect.parse(self.lines.pop(0))
+    async def ask(self, ctx: Context, call: ModelCall[Any]) -> Any:
+        self.shown.append([dict(message) for message in call.messages])
+        self.news.append(call.request)
+        self.notes.append(call.notes)
+        return call.expect.parse(self.lines.pop(0))
 
 
 class Documents:
@@ -177,7 +175,7 @@ def test_repeated_call_is_marked_and_a_third_one_is_not_made(tmp_path: Path, bro
     kinds = [turn.kind for turn in trace.turns if turn.kind != "think"]
     assert kinds == ["search", "search", "repeated", "repeated", "answer"]
     assert documents.searches == ["ferry"] * (1 + broken)
-    assert (trace.tools.searches, len(trace.tools.failures)) == (2, 2 * broken)
+    assert (trace.tools.requests["search"], len(trace.tools.failures)) == (2, 2 * broken)
     told = [script.shown[i][-1]["content"] for i in (1, 2, 3)]
     assert ["You made this call before" in text for text in told] == [False, not broken, False]
     assert ["leaves at nine" in text for text in told] == [not broken, not broken, False]
@@ -255,11 +253,11 @@ class Narrow(Script):
         super().__init__(*lines)
         self.limit, self.error, self.refused = limit, error, 0
 
-    async def ask(self, ctx: Context, step: str, messages: Sequence[Any], expect: Any, **rest: Any) -> str:
-        if input_tokens(messages) > self.limit:
+    async def ask(self, ctx: Context, call: ModelCall[Any]) -> Any:
+        if input_tokens(call.messages) > self.limit:
             self.refused += 1
             raise self.error
-        return await super().ask(ctx, step, messages, expect, **rest)
+        return await super().ask(ctx, call)
 
 
 def test_conversation_refused_as_too_long_is_shortened(tmp_path: Path) -> None:

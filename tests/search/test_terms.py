@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.search.backends import Page
+from cts_async.search.evidence import Evidence, read_lexically
 from cts_async.search.terms import (
     best_window,
     extract_for_goal,
@@ -18,7 +19,6 @@ from cts_async.search.terms import (
     stem,
     terms,
 )
-from cts_async.search.tools import Evidence, read_lexically
 
 TEXT = "Cats sleep all day. Dogs bark at night! Do birds sing? Fish are silent."
 

@@ -26,17 +26,18 @@ from cts_async.errors import (
 )
 from cts_async.records import Source, ToolFailure, ToolUse
 from cts_async.search.backends import Hit, Page
+from cts_async.search.evidence import Evidence
+from cts_async.search.toolbox import ToolCall, ToolResult, ToolWork
+from cts_async.search.toolbox.search import SearchCall
+from cts_async.search.toolbox.visit import VisitCall
 from cts_async.search.tools import (
     AgentSettings,
-    Evidence,
     Recorded,
-    ToolResult,
     Tools,
     hit_row,
     read_hits,
     reason_of,
 )
-from cts_async.search.turn_format import SearchCall, VisitCall
 
 # --- The agent's tools piece by piece: records, reports to the agent, retries
 
@@ -98,13 +99,13 @@ def tools_of(web: Web, **options: Any) -> Tools:
     return Tools(web, web, "identity", settings, page_retry=IMPATIENT, **options)
 
 
-def use(journal: Path, box: Tools, *calls: SearchCall | VisitCall, lost: Any = None) -> list[ToolResult]:
+def use(journal: Path, box: Tools, *calls: ToolCall, lost: Any = None) -> list[ToolResult]:
     """What each call brings, in a session of its own over `journal`; raises what ends the run."""
     results: list[ToolResult] = []
 
     async def walk(ctx: Context) -> None:
         for i, call in enumerate(calls, 1):
-            results.append(await box.use(ctx, call, f"1.{i}", lost or {}))
+            results.append(await call.execute(ToolWork(ctx, box, f"1.{i}", earlier=lost or {})))
 
     async def finish(ended: object) -> None:
         if isinstance(ended, BaseException):
@@ -136,7 +137,7 @@ def test_queries_are_separate_steps_reported_in_order(journal: Path) -> None:
     assert second.startswith("A Google search for 'quick'")
     assert sorted(steps(journal)) == ["search/tool/1.1/query/1", "search/tool/1.1/query/2"]
     assert result.sources[0] == Source("https://x/slow", "About slow", "A snippet.", "snippet")
-    assert result.use == ToolUse(searches=2)
+    assert result.use == ToolUse({"search": 2})
 
 
 def test_results_are_recorded_as_rows_and_replayed_identically(journal: Path) -> None:
@@ -153,7 +154,7 @@ def test_only_failed_query_is_tried_again(journal: Path) -> None:
     web = Web()
     (result,) = use(journal, tools_of(web), SearchCall(("good", "bad")))
     assert result.text.endswith("\n=======\nError: the search for 'bad' failed: nothing at bad.")
-    assert result.use == ToolUse(searches=2, failures=(ToolFailure("search", "x", "http 404"),))
+    assert result.use == ToolUse({"search": 2}, failures=(ToolFailure("search", "x", "http 404"),))
     assert result.unrecorded == {"query/2": {"error": "nothing at bad", "reason": "http 404", "host": "x"}}
     web.well = True
     # What the agent was told stays so where it has continued from it; else the query is tried again.
@@ -182,7 +183,7 @@ def test_page_is_fetched_once_however_often_it_is_read(journal: Path) -> None:
     (source,) = result.sources
     assert (source.url, source.title, source.kind) == ("https://x/1", "Rome", "page")
     assert "80 AD" in source.text
-    assert result.use == ToolUse(visits=1)
+    assert result.use == ToolUse({"visit": 1})
     use(journal, tools_of(web), *goals, VisitCall(("https://x/1#part",), "where"))
     assert web.fetched == ["https://x/1"]
     (record,) = read_records(journal)
@@ -195,7 +196,7 @@ def test_bad_page_does_not_affect_others(journal: Path) -> None:
     first, second = result.text.split("\n=======\n")
     assert first == "Error: the visit to https://x/bad failed: nothing at https://x/bad."
     assert second.startswith("The useful information in https://x/2")
-    assert result.use == ToolUse(visits=2, failures=(ToolFailure("visit", "x", "http 404"),))
+    assert result.use == ToolUse({"visit": 2}, failures=(ToolFailure("visit", "x", "http 404"),))
     assert steps(journal) == ["search/tool/1.1/page/2"]
     assert steps(journal, ok=False) == ["search/tool/1.1/page/1"]
 
@@ -206,7 +207,7 @@ def test_page_unreadable_for_model_is_read_lexically(journal: Path, error: StepE
     (result,) = use(journal, tools_of(web, extractor=Reading(error)), VisitCall(("https://x/1",), "when"))
     assert "The Colosseum was built in 80 AD." in result.text
     assert "no model could read this page" in result.text
-    assert result.use == ToolUse(visits=1, lexical=1)
+    assert result.use == ToolUse({"visit": 1}, lexical=1)
     # What was told stays so where the agent has gone on from it; else the model is asked again. No second fetch.
     reading = Reading()
     assert use(
@@ -261,7 +262,9 @@ def test_searches_obey_the_limit_of_their_account(tmp_path: Path) -> None:
         box, opened = tools_of(web, engine_lane=lane), Journal(tmp_path / "steps.jsonl")
 
         async def walk(ctx: Context) -> None:
-            await box.use(ctx, SearchCall(tuple(f"{ctx.job.id} {i}" for i in range(13))), "1.1", {})
+            call = SearchCall(tuple(f"{ctx.job.id} {i}" for i in range(13)))
+
+            await call.execute(ToolWork(ctx, box, "1.1"))
 
         async def finish(_: object) -> None:
             return

@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cts_async.search.backends import Hit
+from cts_async.search.toolbox import open_toolbox
+from cts_async.search.toolbox.search import SearchCall, format_search
+from cts_async.search.toolbox.visit import VisitCall
 from cts_async.search.turn_format import (
     InvalidCall,
-    SearchCall,
-    VisitCall,
     final_answer,
     format_failure,
-    format_search,
     format_tool_response,
     parse_turn,
     turn_grammar,
@@ -26,15 +26,22 @@ VISIT = '<tool_call>{"name": "visit", "arguments": {"url": "http://x/1", "goal":
 FULL_TURN = f"<think>\nI look.\n</think>\n{SEARCH}\n{VISIT}\n<answer>\nForty-two\n</answer>"
 
 
+TOOLBOX = open_toolbox()
+
+
+def calls_in(text: str) -> tuple[object, ...]:
+    return tuple(TOOLBOX.read(call) for call in parse_turn(text).calls)
+
+
 def call_of(arguments: str) -> object:
-    (call,) = parse_turn(f"t</think>\n<tool_call>\n{arguments}\n</tool_call>").calls
+    (call,) = calls_in(f"t</think>\n<tool_call>\n{arguments}\n</tool_call>")
     return call
 
 
 def test_proper_turn_is_parsed():
     turn = parse_turn(FULL_TURN)
     assert turn.thoughts == ("I look.",)
-    assert turn.calls == (SearchCall(("a b", "c")), VisitCall(("http://x/1",), "g"))
+    assert calls_in(FULL_TURN) == (SearchCall(("a b", "c")), VisitCall(("http://x/1",), "g"))
     assert final_answer(FULL_TURN) == ("Forty-two", "tag")
     assert (turn.own, turn.made_up) == (FULL_TURN, "")
 
@@ -58,7 +65,7 @@ def test_proper_turn_is_parsed():
 def test_only_calls_outside_thoughts_count(text: str, thoughts: tuple[str, ...], calls: int):
     turn = parse_turn(text)
     assert turn.thoughts == thoughts
-    assert turn.calls == (SearchCall(("a b", "c")),) * calls
+    assert calls_in(text) == (SearchCall(("a b", "c")),) * calls
 
 
 @pytest.mark.parametrize(
@@ -117,7 +124,7 @@ def test_sloppy_search_calls_are_parsed(arguments: str):
     ],
 )
 def test_invalid_call_has_a_reason_and_does_not_hide_the_next(arguments: str, reason: str):
-    call, following = parse_turn(f"<tool_call>\n{arguments}\n</tool_call>{SEARCH}").calls
+    call, following = calls_in(f"<tool_call>\n{arguments}\n</tool_call>{SEARCH}")
     assert following == SearchCall(("a b", "c"))
     assert isinstance(call, InvalidCall)
     assert call.reason.startswith(reason)
@@ -127,7 +134,7 @@ def test_invalid_call_has_a_reason_and_does_not_hide_the_next(arguments: str, re
 @pytest.mark.parametrize("after", ["", f"\n{VISIT}", "<answer>x</answer>", "<tool_response>made up"])
 def test_unclosed_call_ends_at_the_next_block(after: str):
     open_call = SEARCH.removesuffix("</tool_call>")
-    assert parse_turn(open_call + after).calls[0] == SearchCall(("a b", "c"))
+    assert calls_in(open_call + after)[0] == SearchCall(("a b", "c"))
 
 
 def test_queries_and_urls_are_bounded_and_encodable():
@@ -242,11 +249,11 @@ def test_other_spellings_of_tags_and_turns_are_escaped(page: str, told: str):
 
 def test_grammar_permits_visits_only_to_known_pages():
     url = 'https://x.org/a"b\\c<answer>'
-    with_visit = turn_grammar(200, 600, False, [url])
+    with_visit = turn_grammar(200, 600, False, TOOLBOX.call_rules([url]))
     assert "call ::= " in with_visit
     assert r'url ::= "\"https://x.org/a\\\"b\\\\c\\u003canswer>\""' in with_visit
-    assert "visit" not in turn_grammar(200, 600, False, [])
-    assert "call" not in turn_grammar(200, 600, True, [url])
+    assert "visit" not in turn_grammar(200, 600, False, TOOLBOX.call_rules([]))
+    assert "call" not in turn_grammar(200, 600, True, TOOLBOX.call_rules([url]))
 
 
 @pytest.mark.parametrize(
@@ -259,7 +266,7 @@ def test_grammar_permits_visits_only_to_known_pages():
     ],
 )
 def test_grammar_keeps_limits_exactly(limit: int, rule: str):
-    assert rule in turn_grammar(limit, 10, True, [])
+    assert rule in turn_grammar(limit, 10, True, {})
 
 
 def test_search_results_have_webdancer_format():

@@ -118,7 +118,7 @@ def test_contradicting_stored_score_is_noted(tmp_path: Path) -> None:
     found = compare_runs([str(tmp_path)])
     assert [one.scores.mean for one in found.judged[0].standings] == [1.5, 3.5]
     for notes in (found.notes, diagnose_named([str(tmp_path)]).notes):
-        assert any("'q0' says 77 by ernie, its nuggets give 3" in note for note in notes)
+        assert any("'q0' says 77, its nuggets give 3" in note for note in notes)
 
 
 # Tables

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 import json
-import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
+from installed_plugins import forget, install
 from made_runs import SCORING, Row, made_run
 from made_talks import made_talk
 
@@ -321,25 +321,39 @@ def test_runs_without_answers_alone_are_refused(clarifier_runs: Path, tmp_path: 
     assert [one.system.clarifier for one in found.diagnosis.systems] == ["gpt-cot-respond"]
 
 
-def test_new_module_in_the_folder_is_a_statistic(
-    runs: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+LENGTHS = """
+from cts_async.tables.table import Column, DataTable, text
+ORDER = 1000
+def tables(diagnosis):
+    rows = [{"system": run.system.label, "n": run.system.n_turns} for run in diagnosis.systems]
+    yield DataTable("question_lengths", "Lengths", "", [Column("n", text("n"))], rows)
+"""
+
+
+def test_statistic_of_another_package_is_part_of_a_diagnosis(
+    runs: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    folder = tmp_path_factory.mktemp("more")
-    (folder / "question_lengths.py").write_text(
-        "from cts_async.tables.table import Column, DataTable, text\n"
-        "ORDER = 1000\n"
-        "def tables(diagnosis):\n"
-        "    rows = [{'system': one.system.label, 'n': one.system.n_turns} for one in diagnosis.systems]\n"
-        "    yield DataTable('question_lengths', 'Lengths', '', [Column('n', text('n'))], rows)\n"
+    broken = "ORDER = 0\ndef tables(diagnosis):\n    yield diagnosis.nothing\n"
+    install(
+        tmp_path_factory.mktemp("more"),
+        monkeypatch,
+        {"cts_async.statistics": {"lengths": "lab_lengths", "broken": "lab_broken", "again": "lab_lengths"}},
+        {"lab_lengths": LENGTHS, "lab_broken": broken},
     )
-    monkeypatch.setattr(statistics, "__path__", [*statistics.__path__, str(folder)])
-    statistics._statistics.cache_clear()
+    statistics.statistics.cache_clear()
     try:
-        made = report_json(diagnose_named([str(runs)]))
+        tables = report_json(diagnose_named([str(runs)]))
     finally:
-        statistics._statistics.cache_clear()
-        sys.modules.pop("cts_async.tables.statistics.question_lengths", None)
-    assert {row["system"] for row in made["question_lengths"]} >= {"gpt-k1"}
+        statistics.statistics.cache_clear()
+        forget()
+    assert {row["system"] for row in tables["question_lengths"]} >= {"gpt-k1"}
+    assert capsys.readouterr().err.splitlines() == [
+        "warning: statistic 'broken' of my-lab 1.0: AttributeError: 'Diagnosis' object has no attribute 'nothing'",
+        "warning: statistic 'lengths': its table 'question_lengths' is left out: there is another",
+    ]
 
 
 # Which runs are diagnosed

@@ -17,10 +17,10 @@ from cts_async.tables.diagnosis import board_interactions
 from cts_async.tables.published import (
     Published,
     PublishedValue,
-    called,
     compare_with_paper,
     is_hard518,
     paper,
+    paper_name,
 )
 
 PAPER = Path(__file__).resolve().parents[3] / "shared" / "papers" / "cts-paper.txt"
@@ -171,7 +171,7 @@ def test_models_and_captions_are_as_printed(printed: dict[int, list[list[str]]])
     ("name", "model", "system"),
     [
         ("gpt", None, "GPT"),
-        ("gpt", "gpt-6", "GPT"),  # called so: what the id says is a departure
+        ("gpt", "gpt-6", "GPT"),  # paper_name so: what the id says is a departure
         ("mine", "openai/gpt-5.2-2025-12-11", "GPT"),
         ("openrouter:openai/gpt-5.2", None, "GPT"),
         ("gpt:gpt-5-mini", "gpt-5-mini", None),
@@ -184,7 +184,7 @@ def test_models_and_captions_are_as_printed(printed: dict[int, list[list[str]]])
     ],
 )
 def test_model_is_recognised_by_name_or_id(name: str, model: str | None, system: str | None) -> None:
-    assert called(name, model) == system
+    assert paper_name(name, model) == system
 
 
 def test_ids_of_the_catalogue_are_the_papers_models() -> None:
@@ -192,7 +192,9 @@ def test_ids_of_the_catalogue_are_the_papers_models() -> None:
     ids = {one["system"]: catalogue.resolve(one["names"][0], environ).model for one in paper()["models"]}
     # This one's id does not say which version answers.
     assert ids.pop("DeepSeek") == "deepseek-chat"
-    assert {system: called("mine", id) for system, id in ids.items()} == {system: system for system in ids}
+    assert {system: paper_name("mine", id) for system, id in ids.items()} == {
+        system: system for system in ids
+    }
 
 
 # --- Ours beside them

@@ -15,10 +15,12 @@ from made_runs import Row, made_run
 from rich.console import Console
 
 from cts_async import scorer
-from cts_async.runs.spending import Spent
+from cts_async.analysis.summary import JudgeScores, RunSummary, summarise_run
+from cts_async.runs.journal import Spent
+from cts_async.runs.manifest import tolerant_manifest
 from cts_async.tables.comparison import compare_runs
 from cts_async.tables.results import difference_to, other_models, print_judged, print_results, scores_table
-from cts_async.tables.summary import JudgeScores, RunSummary, summarise_run, write_summary
+from cts_async.tables.summary import write_summary
 
 
 def scored(scores: Mapping[str, float], judge: str = "ernie") -> JudgeScores:
@@ -39,7 +41,7 @@ def summary(label: str, *judges: JudgeScores, calls: int = 0, failures: int = 0)
     error = {"step": "clarify", "kind": "rejected", "message": "the request is [too] long"}
     return RunSummary(
         directory=Path("runs") / label,
-        manifest={"identity": {"system": label}},
+        manifest=tolerant_manifest({"identity": {"system": label}}, Path("runs") / label),
         judges=judges,
         failures=tuple({"id": f"s{i:02}", "error": error} for i in range(failures)),
         spent=Spent(calls=calls, tokens={"m": Counter(input=1)}),
@@ -139,7 +141,9 @@ def test_differences_are_to_the_orig_of_the_same_agent() -> None:
     runs = [
         replace(
             summary(label, judged("ernie", score, score)),
-            manifest={"identity": {"system": label}, "players": {"agent": agent}},
+            manifest=tolerant_manifest(
+                {"identity": {"system": label}, "players": {"agent": agent}}, Path(label)
+            ),
         )
         for agent, label, score in (
             ("a", "orig", 10),

@@ -16,9 +16,10 @@ from jsonschema import Draft202012Validator
 from typed_commands import cts_in
 
 from cts_async.engine.journal import read_records
-from cts_async.tables.export import schema_files
+from cts_async.runs import manifest
+from cts_async.tables.schemas import run_schemas
 
-SCHEMAS = {name.removesuffix(".schema.json"): json.loads(text) for name, text in schema_files().items()}
+SCHEMAS = {name.removesuffix(".schema.json"): json.loads(text) for name, text in run_schemas().items()}
 KINDS = {
     "run.json": "run",
     "summary.json": "summary",
@@ -64,6 +65,18 @@ def problems(folder: Path) -> tuple[set[str], list[str]]:
                 f"{path}: {one.json_path}: {one.message[:300]}" for one in STRICT[kind].iter_errors(line)
             ]
     return kinds, found
+
+
+def described_fields(part: type) -> set[str]:
+    return {field.alias or name for name, field in vars(part)["__pydantic_fields__"].items()}
+
+
+def test_schema_of_the_manifest_describes_what_its_reader_reads() -> None:
+    properties = SCHEMAS["run"]["properties"]
+    definitions = SCHEMAS["run"]["$defs"]
+    assert described_fields(manifest.Manifest) - {"directory", "raw"} <= properties.keys()
+    for part in (manifest.Identity, manifest.DataIdentity, manifest.DataFiles, manifest.Session):
+        assert described_fields(part) <= definitions[part.__name__]["properties"].keys()
 
 
 def test_schemas_are_valid() -> None:

@@ -15,21 +15,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from cts_async import scorer
+from cts_async.analysis.summary import JudgeScores, pooled_agreements, summarise_run, summarise_runs
+from cts_async.analysis.tool_health import ToolHealth
 from cts_async.errors import InputError
 from cts_async.records import Instance, Outcome, ToolFailure, ToolUse, Trace
 from cts_async.runs.results import answer_digest, outcome_line
 from cts_async.tables.output import dollars
 from cts_async.tables.results import print_results
-from cts_async.tables.summary import (
-    JudgeScores,
-    ToolHealth,
-    agreement_sentence,
-    cost_text,
-    pooled_agreements,
-    summarise_run,
-    summarise_runs,
-    write_summary,
-)
+from cts_async.tables.summary import agreement_sentence, cost_text, write_summary
 
 MANIFEST = {
     "identity": {"system": "m-k2"},
@@ -290,7 +283,10 @@ def searched(id: str, use: ToolUse, **fields: Any) -> dict[str, Any]:
 
 
 def visits(n: int, *reasons: tuple[str, str], searches: int = 0) -> ToolUse:
-    return ToolUse(searches, n, tuple(ToolFailure("visit", host, reason) for host, reason in reasons))
+    return ToolUse(
+        {"search": searches, "visit": n},
+        tuple(ToolFailure("visit", host, reason) for host, reason in reasons),
+    )
 
 
 def health(*lines: dict[str, Any]) -> ToolHealth:
@@ -317,7 +313,7 @@ def failing(searches: int, failed: int = 0, empty: int = 0, visits: int = 0, los
     failures = [ToolFailure("search", "s.org", "http 400")] * failed + [
         ToolFailure("visit", "a.org", "captcha")
     ] * lost
-    return ToolUse(searches, visits, tuple(failures), empty=empty)
+    return ToolUse({"search": searches, "visit": visits}, tuple(failures), empty=empty)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +363,11 @@ def test_hosts_and_reasons_are_bounded_text(tmp_path: Path) -> None:
     """Neither rich markup nor an escape sequence in them reaches the terminal."""
     hostile = ToolFailure("visit", "[red]evil\x1b[2J.org", "a\x07b\n" + "c" * 200)
     (tmp_path / "run.json").write_text(json.dumps({"identity": {"system": "orig"}, "n_expected": 2}))
-    rows = [searched("1", visits(8)), searched("1", ToolUse(1, 8, (hostile,))), searched("2", visits(0))]
+    rows = [
+        searched("1", visits(8)),
+        searched("1", ToolUse({"search": 1, "visit": 8}, (hostile,))),
+        searched("2", visits(0)),
+    ]
     write(tmp_path / "results.jsonl", *rows)
     summary = summarise_run(tmp_path)
     written = write_summary(summary)["tool_health"]

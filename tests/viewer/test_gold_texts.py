@@ -12,7 +12,8 @@ import pytest
 from made_runs import Row, made_run
 
 from cts_async.runs.gold_texts import GoldTexts
-from cts_async.runs.open_run import Metadata, read_metadata
+from cts_async.runs.manifest import Manifest
+from cts_async.runs.open_run import viewed_manifest
 
 NUGGETS = [
     {"id": "N1", "text": "At nine.", "weight": 3, "source_ids": ["d1", "d2"]},
@@ -21,7 +22,7 @@ NUGGETS = [
 SOURCES = [{"id": "d1", "url": "https://a.example/1", "title": "A", "text": "..."}]
 
 
-def about(folder: Path, gold: Path, digest: str = "", said: Mapping[str, Any] | None = None) -> Metadata:
+def about(folder: Path, gold: Path, digest: str = "", said: Mapping[str, Any] | None = None) -> Manifest:
     """A run that says its gold is there."""
     run = made_run(folder, label="orig", rows=[Row("s1")])
     manifest = json.loads((run / "run.json").read_text())
@@ -30,7 +31,7 @@ def about(folder: Path, gold: Path, digest: str = "", said: Mapping[str, Any] | 
     manifest["data"] = {"spec": "made", "path": str(folder / "queries.csv"), "gold": str(gold), "fields": {}}
     manifest["data"] |= said or {}
     (run / "run.json").write_text(json.dumps(manifest))
-    found = read_metadata(run)
+    found = viewed_manifest(run)
     assert found is not None
     return found
 
@@ -70,7 +71,7 @@ def test_sources_that_are_ids_of_documents_have_their_addresses(tmp_path: Path) 
         manifest["identity"]["corpus_sha256"] = digest
         manifest["data"]["corpus"] = str(corpus)
         (run / "run.json").write_text(json.dumps(manifest))
-        found = read_metadata(run)
+        found = viewed_manifest(run)
         assert found is not None
         return GoldTexts().of(found, "s1", "when does it leave")["N1"].sources
 
@@ -112,7 +113,7 @@ def test_gold_is_found_beside_the_queries_and_in_the_command(tmp_path: Path) -> 
     (run / "run.json").write_text(
         json.dumps({**manifest, "command": f"cts judge --gold {elsewhere} --out x"})
     )
-    told = read_metadata(run)
+    told = viewed_manifest(run)
     assert told is not None
     assert GoldTexts().of(told, "s1", "when does it leave")
 

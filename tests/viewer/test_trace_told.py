@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,8 +17,9 @@ from cts_async.engine.journal import Journal
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import ToolError, UnusableOutput
+from cts_async.llm.model import ModelCall
 from cts_async.records import Trace
-from cts_async.runs.open_run import OpenRun, Place, read_metadata
+from cts_async.runs.open_run import OpenRun, Place, viewed_manifest
 from cts_async.search.agent import Agent
 from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import AgentSettings, Tools
@@ -46,18 +46,17 @@ class Script:
         self.lines = list(lines)
         self.spec = SimpleNamespace(structured="none")
 
-    async def ask(
-        self, ctx: Context, step: str, messages: Sequence[Any], expect: Any, *, request: Any, key_on: Any
-    ) -> str:
+    async def ask(self, ctx: Context, call: ModelCall[Any]) -> str:
         async def execute(unusable: UnusableOutput | None) -> Executed:
             return Executed({"text": self.lines.pop(0)})
 
         said = Step(
-            name=step,
-            key=step_key(step, key_on),
+            name=call.step,
+            key=step_key(call.step, call.key_on),
             execute=execute,
-            decode=lambda response: str(expect.parse(response["text"])),
-            request=request,
+            decode=lambda response: str(call.expect.parse(response["text"])),
+            request=call.request,
+            notes=call.notes,
         )
         return await ctx.step(said)
 
@@ -118,7 +117,7 @@ def told(asker: Asker, run: Path) -> list[dict[str, Any]]:
 INVALID = "<think>hm</think><tool_call>{not json</tool_call>"
 
 
-@pytest.mark.parametrize(
+SEARCHES = pytest.mark.parametrize(
     ("lines", "limits"),
     [
         ([search("ferry"), visit("https://a.example/1"), ANSWER], {}),
@@ -129,6 +128,9 @@ INVALID = "<think>hm</think><tool_call>{not json</tool_call>"
         ([search("ferry " + "x" * n) for n in range(300, 304)] + [ANSWER], {"max_input_tokens": 850}),
     ],
 )
+
+
+@SEARCHES
 def test_its_events_are_the_agents_own(tmp_path: Path, lines: list[str], limits: dict[str, int]) -> None:
     run, trace = made_search(tmp_path, *lines, **limits)
     with viewer(tmp_path) as asker:
@@ -139,6 +141,46 @@ def test_its_events_are_the_agents_own(tmp_path: Path, lines: list[str], limits:
             assert event["text"] == turn.text
         if event["kind"] in ("search", "dropped"):
             assert event["request"] == turn.request
+
+
+@SEARCHES
+@pytest.mark.parametrize("records_pages", [True, False])
+def test_events_are_the_same_without_the_notes_of_the_agent(
+    tmp_path: Path, lines: list[str], limits: dict[str, int], records_pages: bool
+) -> None:
+    """Versions up to 0.12 noted nothing of what became of their calls."""
+    run, _ = made_search(tmp_path, *lines, records_pages=records_pages, **limits)
+    with viewer(tmp_path) as asker:
+        noted = told(asker, run)
+    steps = run / "steps.jsonl"
+    records = [json.loads(line) for line in steps.read_text("utf-8").splitlines()]
+    for record in records:
+        record.pop("notes", None)
+    steps.write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
+    with viewer(tmp_path) as asker:
+        replayed = told(asker, run)
+    for event in (*noted, *replayed):
+        event.pop("at")
+    assert replayed == noted
+
+
+def test_notes_tell_what_became_of_each_call(tmp_path: Path) -> None:
+    run, _ = made_search(tmp_path, INVALID, search("broken", "ferry"), visit("https://a.example/1"), ANSWER)
+    records = [json.loads(line) for line in (run / "steps.jsonl").read_text("utf-8").splitlines()]
+    notes = {record["step"]: record["notes"]["calls"] for record in records if "notes" in record}
+    keys = {record["step"]: record["key"] for record in records}
+    page = keys["search/tool/3.1/page/1"]
+    assert notes == {
+        "search/turn/2": [{"kind": "invalid", "request": "{not json", "failed": "not a JSON object"}],
+        "search/turn/3": [
+            {"kind": "search", "request": "broken", "failed": "the index is gone"},
+            {"kind": "search", "request": "ferry", "record": keys["search/tool/2.1/query/2"]},
+        ],
+        "search/turn/4": [
+            {"kind": "page", "request": "https://a.example/1", "record": page},
+            {"kind": "visit", "request": "https://a.example/1\ntime", "record": page, "limit": 4000},
+        ],
+    }
 
 
 def test_a_visit_shows_the_page_and_what_was_read_of_it(tmp_path: Path) -> None:
@@ -221,9 +263,9 @@ def test_repeated_step_shows_its_latest_record(tmp_path: Path) -> None:
 def test_its_documents_are_what_the_agent_had_before_it(tmp_path: Path) -> None:
     url = "https://a.example/1"
     run, trace = made_search(tmp_path, search("ferry"), visit(url, "https://a.example/missing"), ANSWER)
-    metadata = read_metadata(run)
-    assert metadata is not None
-    opened = OpenRun(Place(run.name, run), metadata, run / "steps.jsonl")
+    manifest = viewed_manifest(run)
+    assert manifest is not None
+    opened = OpenRun(Place(run.name, run), manifest, run / "steps.jsonl")
     opened.viewed = True
     while opened.advance(1):
         pass

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cts_async.runs.index import BLOCK, JournalIndex, ResultsIndex, Tail, id_hash, line_at, opened
-from cts_async.runs.results import latest_results
+from cts_async.runs.index import BLOCK, Tail, id_hash, line_at, opened
+from cts_async.runs.journal import JournalIndex
+from cts_async.runs.results import ResultsIndex, latest_results
 
 ids = st.sampled_from(["a", "b", "ä汉", 'q"\\', "x\x00y", ""])
 damage = st.sampled_from([b"", b"{", b'{"no": 3}', b"\xff\xfe", b'{"id":"a"', b"null", b"\r\r"])

@@ -16,8 +16,9 @@ from made_runs import Row, made_run
 from made_talks import made_talk
 from viewer_server import Asker, viewer
 
+from cts_async.analysis.summary import summarise_run
 from cts_async.tables.comparison import compare_runs
-from cts_async.tables.summary import summarise_run, write_summary
+from cts_async.tables.summary import write_summary
 from cts_async.viewer.leaderboards import difference_of, differences_of, leaderboards_of
 from cts_async.viewer.library import MAX_OPEN, Found, Library
 from cts_async.watch.live import LIVE
@@ -108,8 +109,8 @@ def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) ->
     one, other = found["boards"][0]["standings"]
     counts = {"n_scored": 2, "n_expected": 3, "n_failed": 1, "mean": 25.0, "p50": 25.0, "p90": 45.0}
     gain_fields = ("gain", "gain_low", "gain_high", "gain_pairs", "gain_differ", "gain_too_short")
-    no_gain = {**dict.fromkeys(gain_fields), "no_difference": False}
-    common = {"n_common": 2, "common_mean": 25.0, "own_text": False, "best_or_tied": None, "testable": None}
+    no_gain = {**dict.fromkeys(gain_fields), "no_difference": False, "recomputed": False}
+    common = {"n_common": 2, "common_mean": 25.0, "judge_is": False, "best_or_tied": None, "testable": None}
     assert one == {"run": orig.name, "system": "orig", "caveat": "", **counts, **no_gain, **common}
     assert (found["boards"][0]["best"], other["common_mean"], other["best_or_tied"]) == (
         ["gpt-k1"],

@@ -292,7 +292,7 @@ def test_an_answer_that_breaks_off_does_not_look_whole(tmp_path: Path) -> None:
 
     with (
         viewer(tmp_path) as asker,
-        patch("cts_async.runs.trace._journal_lines", broken),
+        patch("cts_async.viewer.trace._downloaded_lines", broken),
         pytest.raises(http.client.IncompleteRead) as caught,
     ):
         asker.api("download", run=run.name, id="a")

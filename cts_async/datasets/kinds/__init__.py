@@ -4,23 +4,23 @@ A queries file is CSV or JSON Lines with a fused and a blurred query per row, an
 without ids are called q0001, q0002, ... in file order; a file has ids on all of its rows or on none. Such generated
 ids are never used to join with a gold file: only the queries are.
 
-`--data KIND:PATH` imports the module `cts_async.datasets.kinds.KIND`, or the package `cts_async.neighbours.KIND` (with
-_ for -), and uses its `KIND`. A new dataset is one such module; nothing else has to be changed.
+`--data KIND:PATH` imports what is registered under the name KIND (`plugins.DATASETS`) and uses its `KIND`: a module of
+this folder, one of the neighbouring studies, or an entry point `cts_async.datasets` of another package. A new dataset
+is one such module; nothing else has to be changed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import pkgutil
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from cts_async import plugins
 from cts_async.datasets.gold import GoldIndex, NuggetReader, read_gold
 from cts_async.datasets.io import (
     CSV_SUFFIXES,
@@ -168,7 +168,6 @@ def _rows(path: Path, mapping: Mapping[str, str] | None) -> Iterator[Instance]:
 
 # --- Kinds
 
-_FOLDERS: Final = ("cts_async.datasets.kinds", "cts_async.neighbours")
 _NAME: Final = re.compile(r"[A-Za-z][\w-]*")
 RUN_COMMANDS: Final = "cts run, converse, plan"
 
@@ -191,6 +190,8 @@ class Contents:
         return {**self.facts, "notes": list(self.notes)}
 
 
+FileReader = Callable[[str, Mapping[str, str]], Contents]
+"""(path, field mapping) -> the contents of a file, read to its end. Raises InputError."""
 Item = Mapping[str, Any]
 """An instance or another item of a dataset as JSON; `id` names it."""
 
@@ -235,6 +236,8 @@ class Kind:
     """Without instances: (text after the colon, gold file) -> what `cts data show` shows."""
     contents: Callable[[Dataset, Mapping[str, str] | None], Contents] | None = None
     """Reads everything that the dataset has, if that is more than `contents_of` reads."""
+    file_readers: Mapping[str, FileReader] = field(default_factory=dict)
+    """Further files that belong to it, by the word after `cts data validate --as`."""
     folder_files: tuple[str, ...] = ()
     """Files that identify a folder of this kind, for "did you mean"."""
     suffix: str = ""
@@ -269,27 +272,33 @@ def imported_on_call(module: str, name: str) -> Callable[..., Any]:
 
 
 def find_kind(name: str) -> Kind | None:
-    """Import and return the kind called `name`; None if there is none."""
-    if not _NAME.fullmatch(name):
+    """Import and return the kind called `name`; None if there is none. Raises UsageError for a broken plug-in."""
+    if not _NAME.fullmatch(name) or not plugins.is_known(plugins.DATASETS, name):
         return None
-    for folder in _FOLDERS:
-        module = f"{folder}.{name.replace('-', '_')}"
-        if find_spec(module) is not None:
-            kind = getattr(import_module(module), "KIND", None)
-            if isinstance(kind, Kind) and kind.name == name:
-                return kind
-    return None
+    kind = plugins.load(plugins.DATASETS, name)
+    if problem := _misnamed(name, kind):
+        raise UsageError(problem)
+    return kind if kind.name == name else None
 
 
 def all_kinds() -> dict[str, Kind]:
     """Import all kinds and return them by name, in the order of `cts data list`."""
-    found = []
-    for folder in _FOLDERS:
-        for module in pkgutil.iter_modules(import_module(folder).__path__):
-            kind = find_kind(module.name.replace("_", "-"))
-            if kind is not None:
-                found.append(kind)
-    return {kind.name: kind for kind in sorted(found, key=lambda kind: (kind.position, kind.name))}
+    kinds: list[Kind] = []
+    for name, kind in plugins.load_all(plugins.DATASETS):
+        if problem := _misnamed(name, kind):
+            plugins.warn(problem)
+        else:
+            kinds.append(kind)
+    kinds.sort(key=lambda kind: (kind.position, kind.name))
+    return {kind.name: kind for kind in kinds}
+
+
+def _misnamed(name: str, kind: Kind) -> str:
+    """What is wrong with the name of a plug-in's kind; "" if `name` leads to it."""
+    if isinstance(kind, Kind) and kind.name.replace("-", "_") == name.replace("-", "_"):
+        return ""
+    package = plugins.package_of(plugins.DATASETS, name) or "cts_async"
+    return f"dataset {name!r} of {package}: its KIND has to be a Kind with the name {name!r}"
 
 
 def open_dataset(
@@ -317,7 +326,10 @@ def open_dataset(
     kind = find_kind(name)
     if kind is None or kind.open is None:
         raise UsageError(_unknown(spec, kind))
-    return kind.open(target, gold, mapping, skip_bad_gold)
+    dataset: Dataset = plugins.guarded(
+        plugins.DATASETS, kind.name, kind.open, target, gold, mapping, skip_bad_gold
+    )
+    return dataset
 
 
 def _unknown(spec: str, kind: Kind | None) -> str:

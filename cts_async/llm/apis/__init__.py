@@ -1,16 +1,17 @@
 """Wire formats of chat APIs, one module each: what a request looks like, and what a response means.
 
 The catalogue's `api = "NAME"` names the module. It is imported when a model that uses it is first called, so a further
-wire format is one file in this folder with the four names of `Api`.
+wire format is one file in this folder with the four names of `Api`, or an entry point `cts_async.apis` of another
+package.
 """
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from cts_async import plugins
 from cts_async.engine.events import Usage
 from cts_async.records import value
 
@@ -101,8 +102,9 @@ def served_name(name: object) -> str:
 class Api(Protocol):
     """What a module of this folder defines.
 
-    A module may also define `from_events(values, done)`: it puts the JSON values of server-sent events together, as
-    `reply` reads them (see `bodies`), for servers that stream although they are asked not to.
+    Where the path depends on the model, a module defines `path(spec)` in the place of PATH. It may also define
+    `from_events(values, done)`: it puts the JSON values of server-sent events together, as `reply` reads them (see
+    `bodies`), for servers that stream although they are asked not to.
     """
 
     @property
@@ -123,5 +125,13 @@ class Api(Protocol):
 
 
 def load_api(name: str) -> Api:
-    """The wire format called `name`, a module of this folder."""
-    return cast(Api, importlib.import_module(f"{__name__}.{name}"))
+    """The wire format called `name`. Raises LookupError if there is none, UsageError for a broken plug-in."""
+    return cast(Api, plugins.load(plugins.APIS, name))
+
+
+def request_path(api: Api, spec: ModelSpec) -> str:
+    """The path below a model's base_url that its requests go to."""
+    path = getattr(api, "path", None)
+    if path is None:
+        return api.PATH
+    return str(plugins.guarded(plugins.APIS, spec.api, path, spec))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from cts_async.analysis import retrieval
+from cts_async.analysis.summary import RunSummary
 from cts_async.config import EvaluationConfig
 from cts_async.datasets.kinds import Dataset
 from cts_async.errors import UsageError
@@ -30,7 +31,6 @@ from cts_async.runs.files import RESULTS, reopen_data
 from cts_async.runs.results import read_results
 from cts_async.search.rankers import Ranker
 from cts_async.tables.results import ConversationReport
-from cts_async.tables.summary import RunSummary
 from cts_async.tables.table import Column, DataTable, Row, Show, number, text
 
 # --- Judgments: what queries are searched in and judged by -----------------------------------------------

@@ -33,6 +33,9 @@ KIND: Final = Kind(
     uses=(RUN_COMMANDS, "cts run --answers qulac", "cts gold", "cts data qulac"),
     open=imported_on_call("cts_async.neighbours.qulac.collection", "open_qulac"),
     contents=imported_on_call("cts_async.neighbours.qulac.collection", "qulac_contents"),
+    file_readers={
+        "evaluations": imported_on_call("cts_async.neighbours.qulac.conversations", "evaluations_contents")
+    },
     suffix=".json",
     position=2,
 )

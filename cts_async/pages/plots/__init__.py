@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 
 from cts_async.analysis.diagnose import Diagnosis
 from cts_async.analysis.retrieval import TurnRetrieval
+from cts_async.analysis.summary import RunSummary
 from cts_async.pages.plots import questions, scores
 from cts_async.pages.plots.figure import (
     THEMES,
@@ -27,7 +28,6 @@ from cts_async.pages.plots.image_files import FORMATS, check_export, plotly_js, 
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat
 from cts_async.tables.comparison import RunsCompared
 from cts_async.tables.diagnosis import DiagnosisReport
-from cts_async.tables.summary import RunSummary
 from cts_async.tables.table import marked
 
 __all__ = [

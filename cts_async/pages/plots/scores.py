@@ -14,10 +14,10 @@ from cts_async.analysis.board import Array
 from cts_async.analysis.compare import Agreement, Robustness, Standing
 from cts_async.analysis.retrieval import NOBODY_ASKED, TurnRetrieval
 from cts_async.analysis.stats import Difference, paired_differences
+from cts_async.analysis.summary import RunSummary
 from cts_async.pages.plots import figure as draw
 from cts_async.pages.plots.figure import Dot, Figure, LeftOutFigure, Scored, Spec, Versus
 from cts_async.records import SCHEMES, Caveat, Mode
-from cts_async.tables.summary import RunSummary
 from cts_async.tables.table import marked, printable
 
 BIN: Final = 5
@@ -338,7 +338,7 @@ def cost(
     """Mean score against dollars; systems that called a model without a price are left out, and named."""
     dollars: dict[Path, float | None] = {}
     for one in summaries:
-        instances, prices = one.n_done + len(one.failures), one.manifest.get("prices", {})
+        instances, prices = one.n_done + len(one.failures), one.manifest.prices
         # Unknown if a price is, or if nothing was called that could cost anything.
         cost = one.spent.cost_usd(prices) if one.spent.calls else None
         dollars[one.directory] = cost / instances if instances and cost is not None else None

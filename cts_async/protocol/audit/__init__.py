@@ -18,6 +18,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from cts_async import scorer
 from cts_async.errors import InputError, UsageError
 from cts_async.protocol.audit.evidence import (
     OwnPrompts,
@@ -33,10 +34,10 @@ from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries
 from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
 from cts_async.protocol.given import GivenRows, as_given, given_again
 from cts_async.records import MODES, SCHEMES, STAGES
-from cts_async.runs.files import MANIFEST, RESULTS, STEPS, reopen_data
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.files import JUDGMENTS, MANIFEST, PROMPTS, RESULTS, STEPS, reopen_data
+from cts_async.runs.manifest import Manifest, require_manifest
 from cts_async.runs.recovery import loss_notes
-from cts_async.runs.results import LatestLines, Line, read_results
+from cts_async.runs.results import MOST_CONTRADICTIONS, LatestLines, Line, read_results
 
 __all__ = ["Audit", "Finding", "Level", "audit_run"]
 
@@ -96,19 +97,17 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
 
     Raises InputError if `directory` is no run, UsageError if `data` is not the dataset of this run.
     """
-    manifest = read_manifest(directory)
-    if manifest is None:
-        raise InputError(directory, "not a run directory: run.json not found")
-    custom = custom_labels(manifest.get("identity", {}))
-    prompts = Prompts(directory, manifest)
-    sources = _read_sources(directory, manifest, data)
-    run = _run_facts(directory, manifest, prompts, sources.people)
+    manifest = require_manifest(directory)
+    custom = custom_labels(manifest.identity.models)
+    prompts = Prompts(manifest)
+    sources = _read_sources(manifest, data)
+    run = _run_facts(manifest, prompts, sources.people)
     records = RecordsByInstance(directory / STEPS, audited_steps(custom))
     if custom:
         # Needs all instances before the first can be audited, so the journal of such a run is read twice.
         run = replace(run, custom=custom, own_prompts=_own_prompts(records, sources))
     findings = [*prompts.findings, *sources.findings]
-    audit = Audit(directory, str(manifest["identity"]["system"]), findings=findings)
+    audit = Audit(directory, manifest.identity.system, findings=findings)
     audit.not_proven = unproven(custom)
     audited: set[int] = set()  # hashes, to save memory
     # An instance that failed at its first step has a result, and no records.
@@ -117,8 +116,30 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
         if hash(instance) not in audited:
             audited.add(hash(instance))
             _audit_instance(audit, instance, instance_records, run, sources, prompts)
-    audit.notes = (*sources.notes, *_damage(records), *loss_notes(directory, manifest))
+    audit.notes = (
+        *sources.notes,
+        *_damage(records),
+        *_contradictions(directory),
+        *loss_notes(manifest),
+    )
     return audit
+
+
+def _contradictions(directory: Path) -> Iterator[str]:
+    """Say which stored scores are not those of their labels, by the standalone scorer."""
+    for path in (directory / RESULTS, *sorted((directory / JUDGMENTS).glob("*.jsonl"))):
+        reports: list[str] = []
+        with suppress(
+            scorer.BadInput, OSError
+        ):  # damage is reported elsewhere; what was read before it counts
+            scorer.read_outcomes(path, report=reports.append)
+        contradictions = [report for report in reports if "restore_score_100 is" in report]
+        if contradictions:
+            first = "; ".join(contradictions[:MOST_CONTRADICTIONS])
+            yield (
+                f"{path}: {len(contradictions)} stored score(s) contradict their nuggets, and are recomputed "
+                f"everywhere: {first}"
+            )
 
 
 def _own_prompts(records: RecordsByInstance, sources: Sources) -> OwnPrompts:
@@ -156,39 +177,37 @@ def _audit_instance(
     audit.findings += findings
 
 
-def _run_facts(
-    directory: Path, manifest: Mapping[str, Any], prompts: Prompts, people: HumanAnswers | None
-) -> RunFacts:
-    identity = manifest.get("identity", {})
-    models = identity.get("models", {})
+def _run_facts(manifest: Manifest, prompts: Prompts, people: HumanAnswers | None) -> RunFacts:
+    path, identity = manifest.directory / MANIFEST, manifest.identity
+    models = identity.models
     clarifies = "clarifier" in models
     # A run with given rewritten queries is named after their file.
-    system: Any = "rewrites" if identity.get("rewrites") else identity.get("system")
+    system: Any = "rewrites" if identity.rewrites else identity.system
     if clarifies:
         system = "clarify"
     elif system not in ("orig", "gold", "rewrites"):
         problem = "not made by `cts run` or `cts converse`: it has neither a Clarifier nor a search to audit"
-        raise InputError(directory / MANIFEST, problem, field="system")
-    scheme, mode = identity.get("scheme", "cts"), identity.get("mode", "at-once")
+        raise InputError(path, problem, field="system")
+    scheme, mode = identity.scheme or "cts", identity.mode or "at-once"
     # A later version may have others, of which nothing is known here.
     if scheme not in SCHEMES or mode not in MODES or (scheme == "cts" and mode == "select"):
         problem = f"this scheme and mode cannot be audited: {scheme}, {mode}"
-        raise InputError(directory / MANIFEST, problem, field="scheme")
-    stop_after = str(identity.get("stop_after") or "")
+        raise InputError(path, problem, field="scheme")
+    stop_after = identity.stop_after
     if stop_after not in ("", *STAGES):
         problem = f"a run that stops after {stop_after!r} cannot be audited"
-        raise InputError(directory / MANIFEST, problem, field="stop_after")
+        raise InputError(path, problem, field="stop_after")
     return RunFacts(
         system=system,
         scheme=RunScheme(
             scheme,
             mode,
-            k=int(identity.get("k") or 0),
+            k=identity.k or 0,
             has_given_questions=bool(as_given(models.get("clarifier"))),
             stop_after=stop_after,
-            converses="scheme" in identity,
+            converses=bool(identity.scheme),
         ),
-        current_date=str(identity.get("current_date")),
+        current_date=identity.current_date,
         prompts=frozenset(prompts.expected),
         vocabulary=vocabulary_of(prompts.texts.values()),
         people=people,
@@ -267,12 +286,12 @@ class Sources:
         return (str(line["id"]) for line in read_results(self.results_path))
 
 
-def _read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None) -> Sources:
+def _read_sources(manifest: Manifest, spec: str | None) -> Sources:
     """Open a run's data again, at `spec` or where the manifest says it was; UsageError if `spec` is not usable."""
     notes: list[str] = []
     data = None
     people: HumanAnswers | None = None
-    if manifest.get("identity", {}).get("answers"):
+    if manifest.identity.answers:
         people = {}
     try:
         dataset = reopen_data(manifest, spec)
@@ -297,7 +316,7 @@ def _read_sources(directory: Path, manifest: Mapping[str, Any], spec: str | None
         if rows.is_run:
             note += f"; audit that run, too: cts audit {rows.file.parent}"
         notes.append(note)
-    path = directory / RESULTS
+    path = manifest.directory / RESULTS
     return Sources(data, LatestLines(path), path, notes, people, rows, findings)
 
 
@@ -314,21 +333,22 @@ Gram = tuple[str, ...]
 class Prompts:
     """The prompts of a run: do they match the manifest, and do they contain text of any instance's q*?"""
 
-    def __init__(self, directory: Path, manifest: Mapping[str, Any]) -> None:
-        self.expected: Mapping[str, str] = manifest.get("identity", {}).get("prompts", {})
+    def __init__(self, manifest: Manifest) -> None:
+        folder = manifest.directory / PROMPTS
+        self.expected = manifest.identity.prompts
         self.texts: dict[str, str] = {}
         self.findings: list[Finding] = []
         """Findings about the files themselves."""
-        for path in sorted((directory / "prompts").glob("*.txt")):
+        for path in sorted(folder.glob("*.txt")):
             # Whatever bytes a file has, it is searched for text of q*; its digest tells that it was changed.
             self.texts[path.stem] = path.read_bytes().decode(errors="replace")
         for name, sha256 in self.expected.items():
-            path = directory / "prompts" / f"{name}.txt"
+            path = folder / f"{name}.txt"
             if name not in self.texts:
                 self._add("missing", path.name, "the prompt is not in prompts/")
             elif hashlib.sha256(path.read_bytes()).hexdigest() != sha256:
                 self._add("provenance", path.name, "the prompt does not have the manifest's sha256")
-        if not self.expected and not _has_only_custom_roles(manifest.get("identity", {})):
+        if not self.expected and not _has_only_custom_roles(manifest.identity.models):
             self.findings.append(Finding("missing", "", "run.json", "run.json names no prompts"))
         self._units = {name: unit_texts(text) for name, text in self.texts.items()}
         self._grams = {name: _grams(units, _LONG_RUN) for name, units in self._units.items()}
@@ -365,12 +385,11 @@ class Prompts:
         return {name: whole for name, units in self._units.items() if whole in _grams(units, len(whole))}
 
 
-def _has_only_custom_roles(identity: Mapping[str, Any]) -> bool:
+def _has_only_custom_roles(models: Mapping[str, Any]) -> bool:
     """True if every player of a run is code of the user's: then it has no prompts of ours."""
-    if not custom_labels(identity):
+    if not custom_labels(models):
         return False
-    players = identity["models"].values()
-    return all(isinstance(player, dict) and "custom" in player for player in players)
+    return all(isinstance(player, dict) and "custom" in player for player in models.values())
 
 
 def _grams(units: list[str], n: int) -> frozenset[Gram]:

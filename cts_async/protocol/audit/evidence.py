@@ -443,12 +443,11 @@ class Unproven(NamedTuple):
         return f"not proven: {self.label} is code of yours and may call out by itself (plays: {roles})"
 
 
-def custom_labels(identity: Mapping[str, Any]) -> dict[RoleName, str]:
-    """Return the labels of the custom roles that a manifest names, by role."""
+def custom_labels(models: Mapping[str, Any]) -> dict[RoleName, str]:
+    """Return the labels of the custom roles among the models that a manifest names, by role."""
     labels: dict[RoleName, str] = {}
-    players = dict_at(identity, "models")
     for role in ROLES.values():
-        player = dict_at(players, role)
+        player = dict_at(models, role)
         if "custom" in player:
             labels[role] = str(player.get("name"))
     return labels

@@ -13,7 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -39,7 +39,7 @@ from cts_async.errors import (
 from cts_async.llm.apis import Message
 from cts_async.llm.coverage import CoverageList
 from cts_async.llm.json_text import loads_or_none
-from cts_async.llm.model import Completion, Model, n_bytes
+from cts_async.llm.model import Completion, Model, ModelCall, n_bytes
 from cts_async.llm.params import params_problem, uncounted_bytes
 from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase
 from cts_async.llm.redact import SECRETS
@@ -153,16 +153,18 @@ class Call:
                 request["params"] = params
             try:
                 # The name is no part of the key: calls made side by side are numbered as they come.
-                step = opened.step(
-                    self.ctx,
+                call = ModelCall(
                     f"{self.step}/llm",
                     messages,
                     _COMPLETION,
-                    request=request,
+                    request,
                     key_on=["custom", self._attempt, occurrence, digest],
                     params=params,
-                    decode=_as_recorded,
+                )
+                step = replace(
+                    opened.step(self.ctx, call),
                     name=f"{self.step}/llm/{self.model_calls}",
+                    decode=_as_recorded,
                 )
                 response = await self.ctx.step(step)
             except BaseException:
@@ -437,6 +439,7 @@ class CustomPlayer:
     async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
         """The answer of a foreign agent, with the searches and visits that it made through the run."""
         response = await ctx.step(self._step(ctx, "search", view, _checked_answer))
+        _note_further(ctx, "search", response)
         turns = [await _recalled_turn(ctx, *tool_call) for tool_call in response.get("tools", ())]
         return trace_of(response, turns, int(response.get("model_calls", 0)))
 
@@ -453,13 +456,15 @@ class CustomPlayer:
         def decode(response: Mapping[str, Any]) -> T:
             text = response["text"]
             try:
-                return expect.parse(text)
+                parsed = expect.parse(text)
             except UnusableOutput as error:
                 # A person reads this, who wrote the code: say what it gave, which the journal has as text.
                 returned = shown_value(loads_or_none(text) or text)
                 raise UnusableOutput(
                     f"{error.problem}; {self.player.name} returned {returned}", text=text
                 ) from None
+            _note_further(ctx, step, response)
+            return parsed
 
         return ctx.step(self._step(ctx, step, view, decode, on_record=on_record, shared=shared))
 
@@ -556,6 +561,11 @@ class CustomPlayer:
             causes = call.failed_tools.most_common(MAX_CAUSES)
             response["failed_tools"] = [[*cause, n] for cause, n in causes]
         return response
+
+
+def _note_further(ctx: Context, step: str, response: Mapping[str, Any]) -> None:
+    if "further" in response:
+        ctx.further[step] = response["further"]
 
 
 def _checked_answer(response: Mapping[str, Any]) -> Mapping[str, Any]:

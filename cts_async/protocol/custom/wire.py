@@ -8,7 +8,8 @@
     judge     {"id", "results": [{"id", "coverage"}]}
     any       {"id", "error": {"kind": "transient" | "permanent", "message": "..."}}
 
-A reply becomes the text that a model would have written, and is then checked by the same rules.
+A reply becomes the text that a model would have written, and is then checked by the same rules. Further fields of a
+reply are kept under their own names, for people.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from cts_async import foreign_json
 from cts_async.custom import RoleName
 from cts_async.errors import RejectedError, TransientError, UnusableOutput
 from cts_async.foreign_json import NestedTooDeeply
+from cts_async.llm.further import further_fields
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.views import AnswererView, ClarifierView, JudgeView, RewriterView, SearchView
 from cts_async.records import Source, ToolFailure, ToolUse, Trace, Turn
@@ -41,6 +43,10 @@ FIELDS: Final[Mapping[RoleName, str]] = {
     "judge": "results",
 }
 """The field of each role's reply."""
+_NOT_FURTHER: Final = frozenset(
+    {"id", "error", "role", "view", "base_url", "search_url", "visit_url", "sources", "trace"}
+)
+"""Fields that have a meaning, and those of a request, which some code sends back: its addresses are secret."""
 MAX_TEXT: Final = 200_000
 """Characters of an answer, a source or a trace's text that are kept."""
 _ID: Final = re.compile(rb'\s*\{\s*"id"\s*:\s*"?(\d{1,18})"?\s*,')
@@ -101,7 +107,7 @@ def id_of(data: bytes) -> str | None:
 
 
 def reply_value(role: RoleName, reply: Any, who: str) -> Any:
-    """What a reply on the wire says. Raises the error that it reports, UnusableOutput for another shape."""
+    """A reply on the wire, checked. Raises the error that it reports, UnusableOutput for another shape."""
     if not isinstance(reply, Mapping):
         raise UnusableOutput(f"{who}: expected a JSON object, got {type(reply).__name__}")
     error = reply.get("error")
@@ -117,15 +123,21 @@ def reply_value(role: RoleName, reply: Any, who: str) -> Any:
         if len(reply) > _NAMES_SHOWN:
             names.append(f"{len(reply) - _NAMES_SHOWN:,} more")
         raise UnusableOutput(f"{who}: expected the field {field!r}, got {', '.join(names) or 'none'}")
-    return reply if role == "agent" else reply[field]
+    return reply
 
 
 def response_of(role: RoleName, value: Any) -> dict[str, Any]:
     """What the journal stores of a reply: its `text` as a model would have written it, and an agent's evidence.
 
-    There is no key in it, and no half of a surrogate pair, with which cut texts may end. Raises UnusableOutput for a
-    value of the wrong type.
+    `value` is the reply itself, or an object that has it under the name of the role's field; what else such an object
+    has is stored as `further`. There is no key in it, and no half of a surrogate pair, with which cut texts may end.
+    Raises UnusableOutput for a value of the wrong type.
     """
+    further: dict[str, Any] = {}
+    if _is_object(role, value):
+        further = further_fields(value, {FIELDS[role], *_NOT_FURTHER})
+        if role != "agent":
+            value = value[FIELDS[role]]
     try:
         response = _response(role, value)
         data = orjson.dumps(response)
@@ -133,10 +145,20 @@ def response_of(role: RoleName, value: Any) -> dict[str, Any]:
         value = orjson.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
         response = _response(role, value)
         data = orjson.dumps(response)
+    if further:
+        response["further"] = further
+        data = orjson.dumps(response)
     if len(response["text"]) > MAX_TEXT:
         raise UnusableOutput(f"expected at most {MAX_TEXT:,} characters, got {len(response['text']):,}")
     clean = SECRETS.body(data, good=True)
     return response if clean is data else orjson.loads(clean)
+
+
+def _is_object(role: RoleName, value: Any) -> bool:
+    """True for an object with the role's field. A judge's labels may be one, too, by ids: their values are texts."""
+    if not isinstance(value, Mapping) or FIELDS[role] not in value:
+        return False
+    return role != "judge" or not isinstance(value[FIELDS[role]], str)
 
 
 def _response(role: RoleName, value: Any) -> dict[str, Any]:
@@ -255,7 +277,7 @@ def _tool_use(response: Mapping[str, Any], turns: Sequence[Turn]) -> ToolUse:
     failures: list[ToolFailure] = []
     for tool, host, reason, n in response.get("failed_tools", ()):
         failures += [ToolFailure(tool, host, reason)] * n
-    asked = Counter(turn.kind for turn in turns)
-    asked.update(failure.tool for failure in failures)
+    requests = Counter(turn.kind for turn in turns)
+    requests.update(failure.tool for failure in failures)
     empty = sum(turn.kind == "search" and not turn.sources for turn in turns)
-    return ToolUse(asked["search"], asked["visit"], tuple(failures), empty=empty)
+    return ToolUse(requests, tuple(failures), empty=empty)

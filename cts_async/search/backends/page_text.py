@@ -3,6 +3,9 @@
 It imports nothing of this package. It reads requests from standard input, each a line of JSON
 `{"bytes": n, "kind": "html" | "xml" | "plain", "charset": "", "max_chars": n}` followed by the page's n bytes, and
 writes a line of JSON for each: `{"title": "", "text": "", "chars": n}`, where `chars` is the full length, or `{}`.
+
+charset_normalizer, which trafilatura's `detect_encoding` calls, is asked only where nothing is declared: it knows no
+header, took a page with `<meta charset=shift_jis>` for GB18030, and ten times as long.
 """
 
 from __future__ import annotations

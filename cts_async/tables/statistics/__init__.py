@@ -1,4 +1,4 @@
-"""The statistics of `cts diagnose`: one module each, found by its place in this folder.
+"""The statistics of `cts diagnose`: a module of this folder each, or an entry point `cts_async.statistics`.
 
 A module defines `tables(diagnosis)`, which computes the statistic and yields its tables, and `ORDER`, its place among
 the others. Its tables are then printed by `cts diagnose`, written as JSON and CSV, and shown by `cts report`.
@@ -8,14 +8,13 @@ A name that begins with an underscore is no statistic.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, Protocol
 
+from cts_async import plugins
 from cts_async.analysis.diagnose import Diagnosis, SystemDiagnosis
-from cts_async.tables.table import Column, DataTable, number, text
+from cts_async.tables.table import Column, DataTable, Row, number, text
 
 RUN_COLUMNS: Final = (Column("k", text("k")), Column("model", text("model"), numeric=False))
 """The first columns of a table with a row for each run; their values are those of `run_rows`."""
@@ -32,29 +31,55 @@ class Statistic(Protocol):
 
 def diagnosis_tables(diagnosis: Diagnosis) -> tuple[DataTable, ...]:
     """Compute the tables of every statistic, in their usual order; some may have no rows."""
-    return tuple(table for statistic in _statistics() for table in statistic.tables(diagnosis))
+    tables: dict[str, DataTable] = {}
+    for name, statistic in statistics():
+        try:
+            computed = plugins.guarded(plugins.STATISTICS, name, _tables_of, statistic, diagnosis)
+        except plugins.Broken as error:
+            plugins.warn(str(error))
+            continue
+        for table in computed:
+            # JSON and CSV have a table by its name: a second one would replace the first.
+            if table.name in tables:
+                plugins.warn(f"statistic {name!r}: its table {table.name!r} is left out: there is another")
+            else:
+                tables[table.name] = table
+    return tuple(tables.values())
+
+
+def _tables_of(statistic: Statistic, diagnosis: Diagnosis) -> list[DataTable]:
+    return list(statistic.tables(diagnosis))
 
 
 @cache
-def _statistics() -> tuple[Statistic, ...]:
-    names = (found.name for found in iter_modules(__path__) if not found.name.startswith("_"))
-    modules = [cast("Statistic", import_module(f"{__name__}.{name}")) for name in names]
-    return tuple(sorted(modules, key=lambda module: module.ORDER))
+def statistics() -> tuple[tuple[str, Statistic], ...]:
+    """All statistics by name, in the order of their tables."""
+    entries: list[tuple[str, Statistic]] = list(plugins.load_all(plugins.STATISTICS))
+    entries.sort(key=lambda entry: (float(entry[1].ORDER), entry[0]))
+    return tuple(entries)
 
 
 def run_rows(diagnosis: Diagnosis) -> list[tuple[dict[str, Any], SystemDiagnosis]]:
-    """The diagnosed runs, each with the fields that identify its row.
+    """The diagnosed runs, each with a new row of the fields that identify it, for a statistic to add to.
 
     A run is named after its Clarifier, or by its own label where two share Clarifier and k.
     """
-    runs_of = Counter((one.system.clarifier, one.system.k) for one in diagnosis.systems)
-    found = []
-    for one in diagnosis.systems:
-        label, clarifier, k = one.system.label, one.system.clarifier, one.system.k
-        found.append(
-            ({"system": label, "model": label if runs_of[clarifier, k] > 1 else clarifier, "k": k}, one)
-        )
-    return found
+    n_runs = Counter((run.system.clarifier, run.system.k) for run in diagnosis.systems)
+    rows: list[tuple[dict[str, Any], SystemDiagnosis]] = []
+    for run in diagnosis.systems:
+        label, clarifier, k = run.system.label, run.system.clarifier, run.system.k
+        model = clarifier
+        if n_runs[clarifier, k] > 1:
+            model = label
+        rows.append(({"system": label, "model": model, "k": k}, run))
+    return rows
+
+
+def run_table(
+    name: str, title: str, caption: str, columns: Sequence[Column], rows: Sequence[Row], group: str = "k"
+) -> DataTable:
+    """A table with a row for each run: k and model stand before its own columns."""
+    return DataTable(name, title, caption, RUN_COLUMNS + tuple(columns), rows, group=group)
 
 
 def rates(*keys: str) -> tuple[Column, ...]:

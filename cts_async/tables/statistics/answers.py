@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cts_async.analysis.diagnose import Diagnosis
-from cts_async.tables.statistics import RUN_COLUMNS, rates, run_rows
+from cts_async.tables.statistics import rates, run_rows, run_table
 from cts_async.tables.table import Column, DataTable, text
 
 ORDER = 15
@@ -30,8 +30,7 @@ def _given_away(diagnosis: Diagnosis) -> DataTable:
         row["over_informing_rate"] = disclosed.rate
         rows.append(row)
     # Counts are integers, shares have three places: in the order of "of how many, how much, how often".
-    columns = list(RUN_COLUMNS)
-    columns.append(Column("known", text("known")))
+    columns = [Column("known", text("known"))]
     columns += rates("told")
     columns.append(Column("over-informing", text("over_informing")))
     columns += rates("over_informing_rate")
@@ -41,7 +40,7 @@ def _given_away(diagnosis: Diagnosis) -> DataTable:
         "question, that an answer has. over-informing: answers that tell more than 0.8 of at least 4 such words, or "
         "that cts audit names: they recite the intent, or think aloud."
     )
-    return DataTable("given_away", "What the user gave away", caption, tuple(columns), rows, group="k")
+    return run_table("given_away", "What the user gave away", caption, columns, rows)
 
 
 def _unknown_wording(diagnosis: Diagnosis) -> DataTable:
@@ -52,11 +51,9 @@ def _unknown_wording(diagnosis: Diagnosis) -> DataTable:
             row["exact"] = wording.exact
             row["paraphrased"] = wording.paraphrased
             rows.append(row)
-    columns = list(RUN_COLUMNS)
-    columns.append(Column("exact", text("exact")))
-    columns.append(Column("paraphrased", text("paraphrased")))
+    columns = [Column("exact", text("exact")), Column("paraphrased", text("paraphrased"))]
     caption = (
         "Replies that are exactly the word unknown, and those that mean it in other words or another spelling: they "
         "count as unknown, except in runs as published, where they are answers."
     )
-    return DataTable("unknown_wording", "How unknown was said", caption, tuple(columns), rows, group="k")
+    return run_table("unknown_wording", "How unknown was said", caption, columns, rows)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from cts_async.analysis.diagnose import Diagnosis
 from cts_async.analysis.question_types import QUESTION_TYPES
-from cts_async.tables.statistics import RUN_COLUMNS, rates, run_rows
+from cts_async.tables.statistics import rates, run_rows, run_table
 from cts_async.tables.table import (
     Column,
     DataTable,
@@ -34,20 +34,18 @@ def _types(diagnosis: Diagnosis) -> DataTable:
     for budget in diagnosis.budgets:
         for profile in budget.profiles:
             low, high = profile.interval or (None, None)
+            row: dict[str, Any] = {"k": budget.k, "type": profile.kind}
+            row["questions"] = profile.n
+            row["share"] = profile.share
+            row["answerability"] = profile.answerability
+            row["answerability_low"] = low
+            row["answerability_high"] = high
             gain = budget.gains.get(profile.kind)
-            rows.append(
-                {
-                    "k": budget.k,
-                    "type": profile.kind,
-                    "questions": profile.n,
-                    "share": profile.share,
-                    "answerability": profile.answerability,
-                    "answerability_low": low,
-                    "answerability_high": high,
-                    **interval_fields("gain", gain),
-                    "gain_questions": gain.n if gain else 0,
-                }
-            )
+            row |= interval_fields("gain", gain)
+            row["gain_questions"] = 0
+            if gain is not None:
+                row["gain_questions"] = gain.n
+            rows.append(row)
     columns = (
         Column("k", text("k")),
         Column("type", text("type"), numeric=False),
@@ -66,25 +64,29 @@ def _types(diagnosis: Diagnosis) -> DataTable:
 
 
 def _types_by_turn(diagnosis: Diagnosis) -> DataTable:
-    most = max((budget.k for budget in diagnosis.budgets), default=0)
+    n_turns = max((budget.k for budget in diagnosis.budgets), default=0)
     rows = []
     for budget in diagnosis.budgets:
-        for profile in budget.profiles if budget.k > 1 else ():
+        if budget.k == 1:  # its only turn is the table of types
+            continue
+        for profile in budget.profiles:
             row: dict[str, Any] = {"k": budget.k, "type": profile.kind}
-            for turn in range(1, most + 1):
-                asked, known = profile.by_turn[turn - 1] if turn <= len(profile.by_turn) else (0, 0)
-                row |= {f"questions_{turn}": asked, f"known_{turn}": known}
-                row[f"answerability_{turn}"] = known / asked if asked else None
+            for turn in range(1, n_turns + 1):
+                n_asked, n_known = 0, 0
+                if turn <= len(profile.by_turn):
+                    n_asked, n_known = profile.by_turn[turn - 1]
+                row[f"questions_{turn}"] = n_asked
+                row[f"known_{turn}"] = n_known
+                row[f"answerability_{turn}"] = None
+                if n_asked:
+                    row[f"answerability_{turn}"] = n_known / n_asked
             rows.append(row)
-    columns = (
-        Column("k", text("k")),
-        Column("type", text("type"), numeric=False),
-        *(Column(f"turn {turn} (n)", _rate_of(turn)) for turn in range(1, most + 1)),
-    )
+    columns = [Column("k", text("k")), Column("type", text("type"), numeric=False)]
+    for turn in range(1, n_turns + 1):
+        columns.append(Column(f"turn {turn} (n)", _rate_of(turn)))
     title = "Answerability of question types by turn"
-    return DataTable(
-        "question_types_by_turn", title, "In brackets the number of questions.", columns, rows, group="k"
-    )
+    caption = "In brackets the number of questions."
+    return DataTable("question_types_by_turn", title, caption, tuple(columns), rows, group="k")
 
 
 def _rate_of(turn: int) -> Show:
@@ -93,12 +95,11 @@ def _rate_of(turn: int) -> Show:
 
 
 def _shares(diagnosis: Diagnosis) -> DataTable:
-    rows = [
-        {**fields, **{profile.kind: profile.share for profile in one.profiles}}
-        for fields, one in run_rows(diagnosis)
-    ]
-    columns = (*RUN_COLUMNS, *rates(*QUESTION_TYPES))
+    rows = []
+    for row, run in run_rows(diagnosis):
+        for profile in run.profiles:
+            row[profile.kind] = profile.share
+        rows.append(row)
     title = "Question types by model"
-    return DataTable(
-        "question_type_shares", title, "Share of questions by primary type.", columns, rows, group="k"
-    )
+    caption = "Share of questions by primary type."
+    return run_table("question_type_shares", title, caption, rates(*QUESTION_TYPES), rows)

@@ -4,7 +4,7 @@ import { address, get, SERVED } from "./api.js";
 import { fill, h, untrusted, visible } from "./dom.js";
 import { count, duration, NONE, size } from "./format.js";
 import { crumbs } from "./header.js";
-import { answer, conversation, failure, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
+import { answer, conversation, failure, further, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
 import { beginning, pieces } from "./longtext.js";
 import { lossSummary, nuggetTable } from "./nuggets.js";
 import {
@@ -75,6 +75,7 @@ function sectionsOf(page, signal) {
   return [
     ["queries", t("queries"), queries(page)],
     page.turns.length ? ["questions", asked, conversation(page)] : null,
+    page.further.length ? ["further", t("further"), further(page)] : null,
     page.rewritten_query !== null ? ["rewrite", searched, rewritten(page)] : null,
     page.trace_turns || page.search ? ["search", t("search"), traceView(page, signal)] : null,
     page.answer !== null ? ["answer", t("answer"), answer(page)] : null,

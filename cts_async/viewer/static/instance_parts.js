@@ -3,7 +3,7 @@
 import { fill, h, untrusted, visible } from "./dom.js";
 import { isLong, longText, passage } from "./longtext.js";
 import { coverageStrip } from "./nuggets.js";
-import { caveatNotes, copyButton, facts, scoreBar } from "./parts.js";
+import { caveatNotes, contradictionNotes, copyButton, facts, scoreBar } from "./parts.js";
 import { t } from "./words.js";
 
 /** What an instance is called: its underspecified query, or what there is instead. */
@@ -45,7 +45,8 @@ export function verdicts(page) {
   const verdict = (one) => h("div", { class: "verdict" },
     h("span", { class: "verdict-judge" }, t("score"), " · ", untrusted(one.judge)),
     scoreBar(one.score), coverageStrip(page.nuggets, one.judge));
-  return [h("div", { class: "verdicts" }, page.scores.map(verdict)), caveatNotes([page.caveat])];
+  return [h("div", { class: "verdicts" }, page.scores.map(verdict)), caveatNotes([page.caveat]),
+    contradictionNotes(page.contradictions)];
 }
 
 /** An instance that failed: where, and why. */
@@ -67,6 +68,12 @@ export function conversation({ turns, mode }) {
     turn.types.length || turn.reasoning ? aside(turn) : null,
     mode === "select" ? offered(turn) : exchanged(turn),
     byTurns && turn.query ? after(turn.query) : null)));
+}
+
+/** What replies had beyond their forms, by step and under its own name. */
+export function further(page) {
+  return facts(page.further.map((field) =>
+    [[untrusted(field.step, "code"), " ", untrusted(field.name)], longText(field.text, {})]));
 }
 
 function after(query) {

@@ -4,7 +4,7 @@ import { address, get, SERVED } from "./api.js";
 import { fill, h, svg, untrusted, visible } from "./dom.js";
 import { count, NONE, score, signed } from "./format.js";
 import { crumbs } from "./header.js";
-import { caveatBadge, caveatNotes, empty, later, stepRow, table, tableRow } from "./parts.js";
+import { caveatBadge, caveatNotes, contradictionNotes, empty, later, stepRow, table, tableRow } from "./parts.js";
 import { go, href } from "./route.js";
 import { t } from "./words.js";
 
@@ -42,7 +42,7 @@ function boards(found) {
   const byAgent = found.boards.some(({ agent }) => agent) ? h("p", { class: "notice" }, t("byAgent")) : null;
   const csv = address("csv", { data: found.data_sha });
   const saved = SERVED ? h("p", { class: "small" }, h("a", { href: csv, download: true }, t("downloadCsv"))) : null;
-  return [computing, problem, byAgent, caveatNotes(caveats), found.boards.map(board), note, saved];
+  return [computing, problem, byAgent, caveatNotes(caveats), contradictionNotes(found.contradictions), found.boards.map(board), note, saved];
 }
 
 function board({ agent, judge, baseline, best, untestable, standings }) {

@@ -22,6 +22,11 @@ export function caveatNotes(caveats) {
   return distinct.map((caveat) => h("p", { class: "notice" }, t(CAVEATS[caveat][1])));
 }
 
+/** A sentence on each file whose stored scores contradict their labels: what is shown are the recomputed ones. */
+export function contradictionNotes(sentences) {
+  return (sentences ?? []).map((sentence) => untrusted(sentence, "p", { class: "notice" }));
+}
+
 /** Names with their values: [[name, value, note?], ...]; a value is words or an element. */
 export function facts(rows, classes = "facts") {
   const shown = rows.filter((row) => row !== null);

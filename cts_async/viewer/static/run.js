@@ -6,7 +6,7 @@ import { cost, count, duration, moment, NONE, rate, score, signed, size } from "
 import { crumbs } from "./header.js";
 import { instanceBrowser } from "./instances.js";
 import {
-  caveatBadge, caveatNotes, copyButton, done, facts, field, frame, later, section, select, table, tableRow,
+  caveatBadge, caveatNotes, contradictionNotes, copyButton, done, facts, field, frame, later, section, select, table, tableRow,
 } from "./parts.js";
 import { liveView, progressWords } from "./progress.js";
 import { go, href } from "./route.js";
@@ -69,7 +69,7 @@ function layout(page, marks, spread, browser, signal) {
   watch(page.row.name, { changed }, signal);
   if (!page.row.running) gainAgain(page.row);
   return [
-    caveatNotes([page.row.caveat]), toolNotices(page.summary),
+    caveatNotes([page.row.caveat]), contradictionNotes(page.row.contradictions), toolNotices(page.summary),
     live, announced, summary, h("div", { class: "pair" }, byJudge, spread), tokens(page.summary?.tokens), beside(page),
     section("instances", t("instances"), browser.element),
     section("settings", t("settings"), settings(page)),

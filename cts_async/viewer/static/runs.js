@@ -213,7 +213,15 @@ function nameCell(row) {
   const link = untrusted(row.system || row.name, "a", { class: "row-link", href: href("/run", { run: row.name }) });
   return h("span", { class: "run-name" }, link,
     row.name === row.system ? null : untrusted(row.name, "small"),
-    h("span", { class: "badges" }, state(row), kindBadge(row), caveatBadge(row.caveat)));
+    h("span", { class: "badges" }, state(row), kindBadge(row), caveatBadge(row.caveat), recomputedBadge(row)));
+}
+
+/** That stored scores of the run contradict their labels; the sentences are its title. */
+function recomputedBadge(row) {
+  if (row.contradictions.length === 0) return null;
+  const mark = badge("caveat", t("recomputed"));
+  mark.title = visible(row.contradictions.join("\n"));
+  return mark;
 }
 
 function progress(row) {

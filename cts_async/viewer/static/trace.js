@@ -7,10 +7,10 @@ import { beginning, longText, passage } from "./longtext.js";
 import { link } from "./nuggets.js";
 import { facts, trouble } from "./parts.js";
 import { eventAt, href, readRoute, resultAt } from "./route.js";
-import { t } from "./words.js";
+import { language, t } from "./words.js";
 
 const SYMBOLS = {
-  think: "…", search: "⌕", visit: "↗", page: "▤", invalid: "!",
+  think: "…", invalid: "!",
   repeated: "↻", made_up: "✂", dropped: "−", forced: "▸", answer: "✓",
   model: "✦", reported: "›", source: "▤",
 };
@@ -25,17 +25,28 @@ export function traceView(page, signal) {
   const begin = () => more(page, list, end, 0, signal);
   whenSeen(end, begin, signal);
   const long = page.trace_turns > LONG && page.answer !== null;
-  return [page.search ? figures(page.search) : null, long ? pastIt(page) : null, list, end];
+  return [page.search ? figures(page) : null, long ? pastIt(page) : null, list, end];
 }
 
 function pastIt({ run, id }) {
   return h("p", {}, h("a", { href: href("/instance", { run, id, at: "answer" }) }, t("toAnswer")));
 }
 
-function figures(search) {
+/** What a tool's file calls an event of this kind; the kind itself without such a tool. */
+function labelOf(tools, kind) {
+  const label = Object.hasOwn(tools, kind) ? tools[kind] : null;
+  return label ? label[language()] ?? label.en : visible(kind);
+}
+
+function figures({ search, tools }) {
   const shown = ["model_calls", "searches", "visits"].filter((name) => typeof search[name] === "number");
+  const others = Object.entries(search.others ?? {}).filter(([, n]) => typeof n === "number");
   const forced = search.forced ? [t("forced"), t("yes")] : null;
-  return facts([...shown.map((name) => [t(name), count(search[name])]), forced]);
+  return facts([
+    ...shown.map((name) => [t(name), count(search[name])]),
+    ...others.map(([tool, n]) => [labelOf(tools, tool), count(n)]),
+    forced,
+  ]);
 }
 
 /** Fetch turns from `after` on, and again whenever the end comes into sight. */
@@ -102,16 +113,17 @@ function whenSeen(element, act, signal) {
 }
 
 function turnView(page, turn, signal) {
-  const known = turn.kind in SYMBOLS;
+  const known = Object.hasOwn(SYMBOLS, turn.kind);
+  const tool = Object.hasOwn(page.tools, turn.kind) ? page.tools[turn.kind] : null;
   const cut = turn.length > turn.text.length;
   const whole = cut ? { run: page.run, id: page.id, n: turn.n } : null;
   const body = turn.text ? longText(turn.text, { whole, length: turn.length, signal }) : null;
   const found = turn.kind === "search" && turn.sources?.length > 0;
   const lengthy = turn.length > FOLDED && ["think", "page", "model", "reported", "source"].includes(turn.kind);
-  return h("li", { class: `step ${known ? turn.kind : "other"}`, id: eventAt(turn.n), tabindex: "-1" },
+  return h("li", { class: `step ${known || tool ? turn.kind : "other"}${tool ? " tool" : ""}`, id: eventAt(turn.n), tabindex: "-1" },
     h("div", { class: "step-head" },
-      h("span", { class: "symbol", "aria-hidden": "true" }, SYMBOLS[turn.kind] ?? "·"),
-      h("h3", {}, known ? t(`turn_${turn.kind}`) : visible(turn.kind)),
+      h("span", { class: "symbol", "aria-hidden": "true" }, tool?.symbol ?? (known ? SYMBOLS[turn.kind] : "·")),
+      h("h3", {}, known ? t(`turn_${turn.kind}`) : labelOf(page.tools, turn.kind)),
       h("span", { class: "muted small" }, t("stepN", { n: count(turn.n) })),
       turn.failed ? h("span", { class: "badge failed" }, "✕ ", untrusted(turn.failed)) : null),
     turn.request ? passage(turn.request, "p", { class: "request" }) : null,

@@ -11,10 +11,10 @@ from typing import Any
 from made_figures import LINK
 from made_runs import Row, made_run
 
+from cts_async.analysis.summary import summarise_run
 from cts_async.pages.plots import figures
 from cts_async.tables.comparison import compare_runs
 from cts_async.tables.diagnosis import diagnose_named
-from cts_async.tables.summary import summarise_run
 
 BIDI = "\u202egnp.x-k1"
 

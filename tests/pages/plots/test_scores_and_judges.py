@@ -16,10 +16,10 @@ from made_figures import named, three_runs, traces
 from made_runs import Row, made_run
 
 from cts_async.analysis.stats import Difference, paired_differences
+from cts_async.analysis.summary import summarise_run
 from cts_async.pages.plots import Drawn, figures
 from cts_async.pages.plots.figure import Scored, versus
 from cts_async.tables.comparison import compare_runs
-from cts_async.tables.summary import summarise_run
 
 
 @pytest.fixture

@@ -1,0 +1,266 @@
+"""A run's journal, which several runs may share: where each instance's steps stand, and what the steps took, in calls,
+tokens, dollars and seconds.
+
+`Spent` sums records that are read once. `JournalIndex` and `SpendingIndex` follow a journal that is being written.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from os.path import normpath
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+
+from cts_async.engine.journal import read_records
+from cts_async.errors import InputError
+from cts_async.llm.parsing import wording_of_unknown
+from cts_async.runs.cut_prompts import CutPrompts, JournalCuts
+from cts_async.runs.files import STEPS
+from cts_async.runs.index import Index, id_hash, record_in
+from cts_async.runs.manifest import Manifest, read_manifest
+from cts_async.runs.untrusted import as_text
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+_UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
+
+
+@dataclass(slots=True)
+class Spent:
+    """Calls, tokens and models of a run's steps, failed attempts included."""
+
+    calls: int = 0
+    failed_attempts: int = 0
+    tokens: dict[str, Counter[str]] = field(default_factory=dict)
+    """Tokens "input" and "output" by model."""
+    served: dict[str, Counter[str]] = field(default_factory=dict)
+    """By requested model: number of replies by the model that answered, as the server named it."""
+    dropped: dict[str, Counter[str]] = field(default_factory=dict)
+    """By model: number of replies made without a parameter that the server refused."""
+    cuts: JournalCuts = field(default_factory=JournalCuts)
+    latency_s: float = 0.0
+    """Seconds that the calls took, without waiting for limits; calls at the same time count each."""
+    paraphrased: int = 0
+    """Replies of the User Answerer that mean `unknown` without being exactly that word."""
+    _instances: array[int] = field(default_factory=lambda: array("q"))
+    """Hash of the instance of each call."""
+    _latencies: array[float] = field(default_factory=lambda: array("f"))
+    """Seconds of each call, failed attempts included."""
+
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Add one step. Raises AttributeError, TypeError or ValueError for a malformed one."""
+        model = record.get("model")
+        step = record.get("step")
+        if isinstance(step, str) and step.startswith("answer/") and step.count("/") == 1:
+            self.paraphrased += _paraphrases_unknown(record)
+        self.cuts.add(record)
+        if model is None:
+            return
+        if not isinstance(model, str):
+            raise TypeError("the name of a model is text")
+        self.calls += int(record.get("attempts", 1))
+        latency_s = record.get("latency_s") or 0.0
+        for attempt in record.get("failed_attempts", ()):
+            self.failed_attempts += 1
+            latency_s += attempt.get("latency_s") or 0.0
+        self.latency_s += latency_s
+        self._instances.append(hash(record.get("instance")))
+        self._latencies.append(latency_s)
+        # A journal has millions of steps, and making or updating a Counter for each would dominate the time.
+        tokens = self.tokens.get(model)
+        if tokens is None:
+            tokens = self.tokens[model] = Counter()
+        for kind, used in (record.get("usage") or {}).items():
+            tokens[kind] += used
+        response = record.get("response")
+        if not response:
+            return
+        served = self.served.get(model)
+        if served is None:
+            served = self.served[model] = Counter()
+        served[str(response.get("served_model") or model)] += 1
+        dropped = response.get("dropped")
+        if dropped:
+            self.dropped.setdefault(model, Counter()).update(map(str, dropped))
+
+    def latency_per_instance_s(self) -> float | None:
+        """Return the median over instances of the seconds that an instance's calls took, summed; None if unknown.
+
+        It is the system's own: limits, and what else the command did at the time, do not change it.
+        """
+        if not self.latency_s:
+            return None
+        _, places = np.unique(np.frombuffer(self._instances, np.int64), return_inverse=True)
+        return float(np.median(np.bincount(places, np.frombuffer(self._latencies, np.float32))))
+
+    def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
+        """Return dollars; None if a model has no price, or never reports its tokens."""
+        cost, unpriced = self.known_cost(prices)
+        return None if unpriced else cost
+
+    def known_cost(self, prices: Mapping[str, Mapping[str, float | None]]) -> tuple[float, tuple[str, ...]]:
+        """Return the dollars of models whose cost is known, and the models whose cost is not."""
+        costs: list[float] = []
+        unpriced: list[str] = []
+        for model, used in self.tokens.items():
+            price_by_kind = prices.get(model, _UNPRICED)
+            is_free = all(price == 0 for price in price_by_kind.values())
+            reports_no_tokens = not used and bool(self.served.get(model))
+            prices_of_used = [price_by_kind.get(kind) for kind in used]
+            if None in prices_of_used or (reports_no_tokens and not is_free):
+                unpriced.append(model)
+                continue
+            for n_tokens, price in zip(used.values(), prices_of_used, strict=True):
+                if price is not None:
+                    costs.append(n_tokens * price / 1e6)
+        return math.fsum(costs), tuple(unpriced)
+
+
+def _paraphrases_unknown(record: Mapping[str, Any]) -> bool:
+    response = record.get("response")
+    if not record.get("ok") or not isinstance(response, dict):
+        return False
+    return wording_of_unknown(str(response.get("text"))) == "paraphrased"
+
+
+def spent_of(manifest: Manifest, journals: dict[Path, Mapping[str, Spent]]) -> Spent:
+    """Sum the steps of a system, in a journal of its own or one that several share. Raises InputError.
+
+    `journals` has the sums of the journals that were read before, by system, "" in one that is not shared.
+    """
+    journal, is_shared = journal_of(manifest)
+    if journal not in journals:
+        journals[journal] = spent_by(journal, _system_of if is_shared else _no_system)
+    return journals[journal].get(manifest.directory.name if is_shared else "", Spent())
+
+
+def _system_of(instance: str) -> str:
+    return instance.partition("/")[0]
+
+
+def _no_system(instance: str) -> str:
+    return ""
+
+
+def journal_of(manifest: Manifest) -> tuple[Path, bool]:
+    """Return a run's journal, and whether it is shared: then its instances are named DIRECTORY/ID."""
+    path = manifest.directory / (manifest.journal or STEPS)
+    return Path(normpath(path)), bool(manifest.journal)
+
+
+def cut_prompts_in(directory: Path) -> dict[str, CutPrompts]:
+    """What the servers of a run's models did to prompts that were too long, by model, from the run's journal."""
+    manifest = read_manifest(directory)
+    if manifest is None:
+        return {}
+    journal, shared = journal_of(manifest)
+    cuts = JournalCuts()
+    for record in read_records(journal):
+        if not shared or _system_of(str(record.get("instance"))) == directory.name:
+            cuts.add(record)
+    return cuts.by_model()
+
+
+def spent_by(journal: Path, group: Callable[[str], str]) -> dict[str, Spent]:
+    """Sum the steps of a journal by what `group` makes of their instance. Raises InputError."""
+    spent: dict[str, Spent] = defaultdict(Spent)
+    try:
+        for record in read_records(journal):
+            spent[group(str(record.get("instance")))].add(record)
+    except (AttributeError, TypeError, ValueError):
+        # Checking every field beforehand would cost more than reading.
+        problem = "a step's model, attempts, usage or response is malformed"
+        raise InputError(journal, problem) from None
+    return spent
+
+
+# --- Indexes of a journal that is being written
+
+_JOURNAL_LINE: Final = re.compile(
+    rb'(?:\{"key":"[0-9a-f]{32}","ok":(?:true|false),"instance":"([^"\\\n]*)","step":"[^\n]*\}|[^\n]*)\n'
+)
+"""A whole line; group 1 is its instance if the line begins as the journal writes it."""
+
+
+class JournalIndex(Index):
+    """Index of the journal by instance.
+
+    A line that begins as the journal writes it is not parsed; any other is, and damaged ones are skipped.
+    """
+
+    kinds = ("int64", "int64")
+
+    @property
+    def n_steps(self) -> int:
+        return len(self._columns)
+
+    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[int, int]]:
+        for match in _JOURNAL_LINE.finditer(block):
+            name = match[1]
+            # Bytes hash as `id_hash` of their text.
+            id = _parsed_hash(match[0]) if name is None else hash(name)
+            if id is not None:
+                yield id, offset + match.start()
+
+    def offsets(self, id: str) -> Array:
+        """Offsets of an instance's lines in file order; shape (steps,)."""
+        ids, offsets = self._columns.all()
+        of_instance: Array = offsets[ids == id_hash(id)]
+        return of_instance
+
+
+def _parsed_hash(line: bytes) -> int | None:
+    record = record_in(line)
+    if record is None or not isinstance(record.get("instance"), str):
+        return None
+    return id_hash(record["instance"])
+
+
+class SpendingIndex(Index):
+    """Seconds and dollars of the model calls of each instance, as a journal has them; a row for each in a block.
+
+    In a journal of several systems a run's instances begin with `prefix`. `prices` are dollars per million tokens, by
+    model and kind.
+    """
+
+    kinds = ("int64", "float64", "float64")
+
+    def __init__(self, path: Path, prefix: str, prices: Mapping[str, Mapping[str, float | None]]) -> None:
+        super().__init__(path)
+        self._prefix, self._prices = prefix, prices
+
+    def _rows(self, offset: int, block: bytes) -> Iterator[tuple[int, float, float]]:
+        for id, spent in self._spent_in(block).items():
+            cost = spent.cost_usd(self._prices)
+            yield id, spent.latency_s, math.nan if cost is None else cost
+
+    def of(self, ids: Array) -> Array:
+        """Seconds and dollars of distinct instances, given by hash, NaN where unknown; shape (2, instances)."""
+        indexed_ids, seconds, dollars = self._columns.all()
+        distinct, places = np.unique(indexed_ids, return_inverse=True)
+        sums = np.array([np.bincount(places, seconds), np.bincount(places, dollars)])
+        amounts = np.full((2, len(ids)), math.nan)
+        _, here, there = np.intersect1d(ids, distinct, assume_unique=True, return_indices=True)
+        amounts[:, here] = sums[:, there]
+        return amounts
+
+    def _spent_in(self, block: bytes) -> dict[int, Spent]:
+        spent: dict[int, Spent] = defaultdict(Spent)
+        for raw in block.split(b"\n"):
+            # Only calls of models have this; within a text its quotation marks would be escaped.
+            if b'"model":' not in raw:
+                continue
+            record = record_in(raw)
+            instance = record and as_text(record.get("instance"))
+            if record and instance and instance.startswith(self._prefix):
+                with suppress(AttributeError, TypeError, ValueError):  # a malformed step is left out
+                    spent[id_hash(instance.removeprefix(self._prefix))].add(record)
+        return spent

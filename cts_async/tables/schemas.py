@@ -1,0 +1,558 @@
+"""The fields of a run's files as they are written, and the JSON Schemas (draft 2020-12) that are made of them.
+
+Each class is an object in one of the files; its text and those of its fields are the schema's descriptions. They say
+what this version writes, and what kept runs of version 0.6 and later have. The readers in `cts_async.runs` accept more,
+such as null for an absent field, since earlier versions wrote it, and a file may be damaged or edited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, NotRequired, TypeAlias
+
+import orjson
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
+from typing_extensions import TypedDict
+
+from cts_async.records import Coverage
+
+_described: Final = with_config(ConfigDict(use_attribute_docstrings=True))
+"""Makes the text below a field its description in the schema; that of a class is its own in any case."""
+
+# --- Common types
+
+Count = Annotated[int, Field(ge=0)]
+Score = Annotated[float, Field(ge=0, le=100)]
+Texts: TypeAlias = list[str]
+Tokens = Annotated[dict[str, dict[str, Count]], Field(description="by model: input and output")]
+Intent = Annotated[str, Field(description="the hidden intent q*")]
+Query = Annotated[str, Field(description="the underspecified query q")]
+RestoreScore = Annotated[
+    Score | None,
+    Field(description="100 * sum(weight * coverage) / sum(weight); full 1, partial 0.5, none 0"),
+]
+Judge = Annotated[str | None, Field(description="who gave the labels; null without judging")]
+AnswerFrom = Annotated[str, Field(description="where the answer was found in the agent's text")]
+Further = Annotated[
+    dict[str, dict[str, Any]],
+    Field(description="by step, fields of a reply beyond its form; absent without any"),
+]
+AnswerDigest = Annotated[str, Field(description="identifies the answer that was judged")]
+UserAnswers = Annotated[Texts, Field(description="of the user, one for each question")]
+CostUsd = Annotated[float | None, Field(description="null if a model has no price")]
+SmokeTest = Annotated[
+    bool,
+    Field(description="the embedded model played a role: the scores say nothing about clarification"),
+]
+MadeUp = Annotated[
+    Literal[True],
+    Field(description="made up by `cts demo`: no score is a model's; absent from all other runs"),
+]
+FixedTemperature = Annotated[
+    Literal[0],
+    Field(
+        description="User Answerer, Rewriter and judges are asked at temperature 0 although their models' tables set "
+        "none; absent where no model is of this kind, and from runs begun before 0.12"
+    ),
+]
+
+
+@_described
+class Error(TypedDict):
+    """why an instance failed for good; never a score"""
+
+    step: str
+    """the step that failed"""
+    kind: str
+    """what kind of failure"""
+    message: str
+
+
+class Nugget(TypedDict):
+    id: str
+    weight: Annotated[float, Field(gt=0)]
+    coverage: Coverage
+
+
+class ToolFailures(TypedDict):
+    tool: str
+    host: str
+    reason: str
+    n: Count
+
+
+# --- run.json
+
+
+class DataIdentity(TypedDict, total=False):
+    name: str
+    sha256: str | None
+    gold_sha256: str | None
+
+
+@_described
+class Identity(TypedDict, total=False):
+    """everything that determines the results: a resumed run must agree with it"""
+
+    system: str
+    k: Count
+    task: str
+    scheme: str
+    mode: str
+    data: DataIdentity
+    answers: dict[str, Any]
+    rewrites: dict[str, Any]
+    """rewritten queries that were given"""
+    stop_after: str
+    """the stage that a run without a search ends with"""
+    models: dict[str, dict[str, Any]]
+    """what determines each player's replies, by role"""
+    agent: dict[str, Any]
+    corpus_sha256: str | None
+    tools: dict[str, Any]
+    prompts: dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]]
+    """sha256 of each prompt"""
+    judges: Texts
+    """the scoring judge first"""
+    nuggets_per_call: dict[str, Any] | int
+    agent_prompt: str
+    empty_answers: str
+    current_date: str
+    seed: int
+    as_published: bool
+    """the paper's protocol was played to the letter; absent from all other runs"""
+    evidence: dict[str, Any]
+    candidates: str
+    """of cts judge: the file of the answers"""
+    gold_sha256: str
+    join: str
+
+
+class DataFiles(TypedDict, total=False):
+    spec: str
+    path: str
+    gold: str | None
+    fields: dict[str, str]
+    corpus: str | None
+    skip_bad_gold: bool
+    notes: Texts
+
+
+@_described
+class Session(TypedDict):
+    start: str
+    end: str | None
+    wall_s: float | None
+    stopped: NotRequired[str]
+    """why it ended early"""
+    workers: NotRequired[Count]
+    """of a cluster"""
+    hosts: NotRequired[Count]
+    lost: NotRequired[Count]
+    """workers that died"""
+
+
+@_described
+class Run(TypedDict):
+    identity: Identity
+    command: NotRequired[str]
+    config_files: NotRequired[Texts]
+    """where the user has a cts.toml: the files that the last command read, each over those before it"""
+    data: NotRequired[DataFiles]
+    tools: NotRequired[dict[str, Any]]
+    players: NotRequired[dict[str, str | None]]
+    """who plays which role"""
+    prices: NotRequired[dict[str, dict[str, float | None]]]
+    """dollars for a million tokens by model: input and output"""
+    embedded: NotRequired[bool]
+    """the embedded model plays a role"""
+    demo: NotRequired[MadeUp]
+    fixed_temperature: NotRequired[FixedTemperature]
+    n_expected: Count
+    n_answers: NotRequired[Count]
+    """candidates that were judged, where the gold has more instances than these; absent if each has one"""
+    forecast: NotRequired[dict[str, Any]]
+    given: NotRequired[dict[str, str]]
+    """where given questions or rewritten queries were read"""
+    further_judges: NotRequired[dict[str, dict[str, Any]]]
+    systems: NotRequired[Texts]
+    """of cts judge: the folders with the verdicts"""
+    journal: NotRequired[str]
+    """of cts judge: the journal that several folders share"""
+    version: str
+    """of cts_async, in the last session"""
+    sessions: list[Session]
+
+
+# --- steps.jsonl
+
+
+class Usage(TypedDict, total=False):
+    """tokens charged, failed attempts included"""
+
+    input: Count
+    output: Count
+
+
+class Assumed(TypedDict):
+    """what a budget counts for attempts whose charge is unknown"""
+
+    tokens: Count
+    usd: float
+
+
+class FailedAttempt(TypedDict):
+    kind: str
+    message: str
+    latency_s: float
+    text: NotRequired[str]
+    usage: NotRequired[Usage]
+
+
+@with_config(
+    ConfigDict(
+        use_attribute_docstrings=True,
+        json_schema_extra={
+            "if": {"properties": {"ok": {"const": True}}},
+            "then": {"required": ["response"]},
+            "else": {"required": ["error"]},
+        },
+    )
+)
+class Step(TypedDict):
+    key: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
+    """digest of everything that determines the step"""
+    ok: bool
+    instance: str
+    step: str
+    model: NotRequired[str]
+    """the model's name at its provider; absent for tools and code of the user's"""
+    request: NotRequired[Any]
+    """what is new in the request"""
+    notes: NotRequired[dict[str, Any]]
+    """for readers; in a turn of the agent `calls`, what became of the calls of the turn before"""
+    response: NotRequired[Any]
+    """the recorded result"""
+    error: NotRequired[dict[str, Any]]
+    latency_s: NotRequired[float]
+    """seconds of the attempt that succeeded"""
+    assumed: NotRequired[Assumed]
+    usage: NotRequired[Usage]
+    attempts: NotRequired[Count]
+    failed_attempts: NotRequired[list[FailedAttempt]]
+    time: float
+    """when it ended, seconds since 1970"""
+
+
+# --- results.jsonl
+
+
+@_described
+class ToolUse(TypedDict):
+    searches: Count
+    visits: Count
+    others: NotRequired[dict[str, Count]]
+    """requests to further tools, by name"""
+    failed: list[ToolFailures]
+    lexical: Count
+    """pages read without a model"""
+
+
+@_described
+class Search(TypedDict):
+    model_calls: Count
+    searches: Count
+    visits: Count
+    others: NotRequired[dict[str, Count]]
+    """calls of further tools, by name"""
+    forced: bool
+    """the agent was made to answer at its last turn"""
+    made_up: NotRequired[Count]
+    """tool responses that the agent wrote itself"""
+    tools: ToolUse
+
+
+@_described
+class Turn(TypedDict, total=False):
+    offered: Texts
+    """questions or queries that the Clarifier offered"""
+    types: Texts
+    reasoning: str
+    answers: Texts
+    chosen: int | str
+    """what the user chose"""
+    query: str
+
+
+class _Asked(TypedDict):
+    """What every line of `cts run` and `cts converse` has."""
+
+    id: str
+    system: str
+    fused_query: Intent
+    blurred_query: Query
+    scheme: NotRequired[str]
+    mode: NotRequired[str]
+    turns: NotRequired[list[Turn]]
+    further: NotRequired[Further]
+
+
+class Answered(_Asked):
+    """an instance of cts run with an answer"""
+
+    k: Count
+    questions: Texts
+    answers: UserAnswers
+    rewritten_query: NotRequired[str | None]
+    answer: str
+    answer_from: NotRequired[AnswerFrom]
+    search: NotRequired[Search]
+    judge: NotRequired[Judge]
+    nuggets: NotRequired[list[Nugget] | None]
+    restore_score_100: NotRequired[RestoreScore]
+
+
+class Unsearched(_Asked):
+    """an instance of cts run --stop-after"""
+
+    k: Count
+    questions: Texts
+    answers: NotRequired[Texts]
+    rewritten_query: NotRequired[str]
+
+
+class Conversation(TypedDict):
+    """a conversation of cts converse"""
+
+    id: str
+    system: str
+    fused_query: Intent
+    blurred_query: Query
+    k: Count
+    questions: NotRequired[Texts]
+    answers: NotRequired[Texts]
+    scheme: str
+    mode: str
+    turns: list[Turn]
+
+
+class BuiltGold(TypedDict):
+    """an intent of cts gold"""
+
+    id: str
+    system: Literal["goldbuild"]
+    fused_query: str
+    gold: dict[str, Any]
+    answer: str
+    answer_from: NotRequired[str]
+    search: NotRequired[Search]
+    sources: list[dict[str, Any]]
+    evidence: NotRequired[dict[str, Any]]
+    grounding: NotRequired[Any]
+    repairs: NotRequired[Any]
+    provenance: NotRequired[dict[str, Any]]
+
+
+@_described
+class FailedInstance(_Asked):
+    """an instance that failed, with what was made before; version 0.11 and before wrote the error alone"""
+
+    k: NotRequired[Count]
+    questions: NotRequired[Texts]
+    answers: NotRequired[UserAnswers]
+    rewritten_query: NotRequired[str | None]
+    answer: NotRequired[str]
+    """only the judge failed: further judges label it all the same"""
+    answer_from: NotRequired[AnswerFrom]
+    search: NotRequired[Search]
+    judge: NotRequired[str]
+    """who failed to label the answer"""
+    error: Error
+
+
+# --- judgments/JUDGE.jsonl, per_item.jsonl
+
+
+class Verdict(TypedDict):
+    """a verdict"""
+
+    id: str
+    fused_query: NotRequired[str]
+    judge: Judge
+    nuggets: list[Nugget] | None
+    restore_score_100: RestoreScore
+    answer_digest: NotRequired[AnswerDigest]
+    answer: NotRequired[str]
+
+
+class FailedVerdict(TypedDict):
+    """an answer that the judge failed to label"""
+
+    id: str
+    system: NotRequired[str]
+    fused_query: NotRequired[Intent]
+    blurred_query: NotRequired[Query]
+    error: Error
+    judge: str
+    answer_digest: NotRequired[AnswerDigest]
+    answer: NotRequired[str]
+
+
+# --- summary.json
+
+
+class JudgeSummary(TypedDict):
+    n_expected: Count
+    n_scored: Count
+    n_failed: Count
+    n_unjudged: Count
+    mean: Score | None
+    p50: Score | None
+    p90: Score | None
+    min: Score | None
+    max: Score | None
+    mean_failed_as_0: Score | None
+
+
+@_described
+class ToolCalls(TypedDict):
+    asked: Count
+    failed: Count
+    worked: float | None
+    """share, 0 to 1"""
+
+
+@_described
+class ToolHealth(TypedDict):
+    searches: ToolCalls
+    visits: ToolCalls
+    others: NotRequired[dict[str, ToolCalls]]
+    """further tools, by name"""
+    read_lexically: Count
+    failures: list[ToolFailures]
+    other_failures: Count
+
+
+@_described
+class RunSummary(JudgeSummary):
+    """of a run, or of judged candidates"""
+
+    n: Count
+    """the same as n_scored"""
+    judge: str | None
+    """the scoring judge"""
+    judges: dict[str, JudgeSummary]
+    judge_failures: NotRequired[dict[str, Annotated[int, Field(ge=1)]]]
+    """by judge: of its n_failed, the answers that it failed to label; absent without any"""
+    agreement: list[dict[str, Any]]
+    """of the lexical judge with each other one"""
+    ua_unknown_rate: float | None
+    """share of the user's answers that are unknown"""
+    all_unknown_rate: float | None
+    """share of instances whose answers are all unknown"""
+    unknown_paraphrased: NotRequired[Count]
+    """replies of the user that mean unknown without being exactly that word"""
+    calls: Count
+    failed_attempts: Count
+    tokens: Tokens
+    served_models: dict[str, dict[str, Count]]
+    """by requested model: replies by the model that answered"""
+    dropped_parameters: NotRequired[dict[str, dict[str, Count]]]
+    priced_usd: NotRequired[float]
+    """dollars of the models that have a price"""
+    unpriced_models: NotRequired[Count]
+    """models that were called and have no price"""
+    latency_per_instance_s: NotRequired[float | None]
+    """median over the instances of the seconds that their model calls took"""
+    cost_usd: CostUsd
+    wall_s: float
+    tool_health: ToolHealth
+    smoke_test: SmokeTest
+    made_up: NotRequired[MadeUp]
+
+
+class NuggetsPerIntent(TypedDict):
+    mean: float | None
+    min: Count | None
+    max: Count | None
+
+
+class Grounding(TypedDict):
+    mean: float | None
+    grounded: Count
+    grounded_share: float | None
+    better_elsewhere: Count
+
+
+@_described
+class GoldSummary(TypedDict):
+    """of cts gold"""
+
+    n_expected: Count
+    n_done: Count
+    n_failed: Count
+    nuggets: Count
+    nuggets_per_intent: NuggetsPerIntent
+    weights: dict[str, Count]
+    """number of nuggets by weight"""
+    sources_per_nugget: float | None
+    grounding: Grounding
+    repaired: Count
+    """intents whose reply was asked for again"""
+    evidence_limited: Count
+    suspicious: list[dict[str, Any]]
+    calls: Count
+    failed_attempts: Count
+    tokens: Tokens
+    cost_usd: CostUsd
+    wall_s: float
+    smoke_test: SmokeTest
+    made_up: NotRequired[MadeUp]
+
+
+# --- Schemas
+
+_FILES: Final[Mapping[str, tuple[str, Any]]] = {
+    "judgments": (
+        "A line of judgments/JUDGE.jsonl, or of per_item.jsonl (cts judge --candidates): one verdict; a later line with "
+        "the same id supersedes an earlier one",
+        Verdict | FailedVerdict,
+    ),
+    "results": (
+        "A line of results.jsonl: one finished instance; a later line with the same id supersedes an earlier one",
+        Answered | Unsearched | Conversation | BuiltGold | FailedInstance,
+    ),
+    "run": ("run.json: what determines a run, and each execution of its command", Run),
+    "steps": ("A line of steps.jsonl, the journal: one executed step", Step),
+    "summary": ("summary.json: what a run's files add up to", RunSummary | GoldSummary),
+}
+
+
+class _Generator(GenerateJsonSchema):
+    """Schemas without titles made of the names of classes and fields, which would say nothing new."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+        schema_json = super().typed_dict_schema(schema)
+        schema_json.pop("title", None)
+        return schema_json
+
+
+def run_schemas() -> dict[str, bytes]:
+    """Return the JSON Schema of each of a run's files by file name, such as results.schema.json."""
+    files: dict[str, bytes] = {}
+    for kind, (title, type_of_lines) in _FILES.items():
+        schema = {
+            "$schema": GenerateJsonSchema.schema_dialect,
+            "$id": f"urn:cts_async:{kind}",
+            "title": title,
+            **TypeAdapter(type_of_lines).json_schema(schema_generator=_Generator),
+        }
+        files[f"{kind}.schema.json"] = orjson.dumps(
+            schema, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
+        )
+    return files
