@@ -49,6 +49,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import Enum
+from functools import lru_cache
 from itertools import chain
 from operator import itemgetter, mul
 from pathlib import Path
@@ -618,18 +619,27 @@ def usual_score(nuggets: Any) -> float | None:
     """
     try:
         names, weights, labels = zip(*map(_USUAL, nuggets), strict=True)
-        if not (
-            _NUMBERS.issuperset(map(type, weights))
-            and _NAMES.issuperset(map(type, names))
-            and len(set(names)) == len(names)
-            and all(names)
-            and min(weights) > 0
-            and max(weights) <= _LARGEST
-        ):
+        # Before the cache looks: 1 and True are the same key.
+        if not _NUMBERS.issuperset(map(type, weights)):
             return None
-        return _score(weights, labels)
+        return _usual_score(names, weights, labels)
     except (TypeError, ValueError, KeyError, OverflowError):
         return None
+
+
+@lru_cache(maxsize=4096)  # of very many answers to few queries most are labelled as another one
+def _usual_score(
+    names: tuple[object, ...], weights: tuple[float, ...], labels: tuple[str, ...]
+) -> float | None:
+    if (
+        _NAMES.issuperset(map(type, names))
+        and len(set(names)) == len(names)
+        and all(names)
+        and min(weights) > 0
+        and max(weights) <= _LARGEST
+    ):
+        return _score(weights, labels)
+    return None
 
 
 def _stored_score(stored: object, gold: Gold | None) -> float:

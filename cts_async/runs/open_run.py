@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -259,11 +260,10 @@ class OpenRun:
 
     def contradictions(self) -> list[str]:
         """A sentence on each file with stored scores that contradict their labels, as far as it is indexed."""
-        directory = self.place.path
         sentences: list[str] = []
         for index in (self.results, *self.judgments.values()):
-            with suppress(OSError, ValueError):  # the file was replaced meanwhile
-                sentences.append(index.contradictions(display_name(str(index.path.relative_to(directory)))))
+            name = display_name(str(index.path.relative_to(self.place.path)))
+            sentences.append(index.contradictions(name, partial(self.line, index)))
         return [sentence for sentence in sentences if sentence]
 
     def first(self) -> dict[str, Any] | None:
@@ -344,13 +344,13 @@ def whole_run(directory: Path, *, journal: bool) -> OpenRun | None:
 
 def journal_of(place: Place, manifest: Manifest, root: Path) -> Path | None:
     """The journal of a run: its own, or the one above that its manifest names, provided that lies in `root`."""
-    own = place.path / STEPS
-    if shares_journal(manifest) and stat_of(own) == NO_FILE:
+    journal = place.path / STEPS
+    if shares_journal(manifest) and stat_of(journal) == NO_FILE:
         above = place.path.parent
         if above != root and root not in above.parents:
             return None
         return above / STEPS
-    return own
+    return journal
 
 
 def shares_journal(manifest: Manifest) -> bool:

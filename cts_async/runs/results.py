@@ -38,7 +38,7 @@ from cts_async.records import (
     is_one_line,
 )
 from cts_async.runs.index import BLOCK, Columns, Index, id_hash, record_in
-from cts_async.runs.untrusted import as_count, as_list, as_object
+from cts_async.runs.untrusted import as_count, as_object
 from cts_async.scorer import TOLERANCE, item_name, pairs_of, restore_score_100, usual_score
 
 if TYPE_CHECKING:
@@ -554,7 +554,7 @@ class ResultsIndex(Index):
         """The first judge named by a line."""
         self._mark = mark
         self._choose = itemgetter(*(EVERY_COLUMN.index(name) for name in self._kept))
-        self._known: tuple[Columns, int, Array, ResultLines] | None = None
+        self._known: tuple[Columns, int, ResultLines] | None = None
         """The columns, their length, and the lines that count among these."""
 
     @property
@@ -567,22 +567,24 @@ class ResultsIndex(Index):
 
     def lines(self) -> ResultLines:
         """The lines that count, as far as the file is indexed."""
-        return self._latest()[1]
-
-    def rows(self) -> Array:
-        """The numbers of the lines that count, among all lines of the file."""
-        return self._latest()[0]
-
-    def _latest(self) -> tuple[Array, ResultLines]:
         columns = self._columns
         known = self._known
         if known is None or known[0] is not columns or known[1] != len(columns):
             by_name = dict(zip(self._kept, columns.all(), strict=True))
-            n = len(by_name["ids"])
-            rows = latest_rows(by_name["ids"].data) if n else by_name["ids"]
-            latest = ResultLines(by_name, rows if len(rows) < n else None)
-            known = self._known = (columns, n, rows, latest)
-        return known[2:]
+            ids = by_name["ids"]
+            rows = self._latest_rows(ids)
+            superseded = len(rows) < len(ids)
+            known = self._known = (columns, len(ids), ResultLines(by_name, rows if superseded else None))
+        return known[2]
+
+    def rows(self) -> Array:
+        """The numbers of the lines that count, among all lines of the file."""
+        return self._latest_rows(self._columns.all()[self._kept.index("ids")])
+
+    def _latest_rows(self, ids: Array) -> Array:
+        if not len(ids):
+            return ids
+        return latest_rows(ids.data)
 
     def lines_at(self, rows: Array) -> ResultLines:
         """The lines of these numbers, in this order."""
@@ -602,11 +604,7 @@ class ResultsIndex(Index):
         for number, (offset, line) in enumerate(placed_results(self.path, fields)):
             score = None
             if scored and not failed(line):
-                nuggets = line.get("nuggets")
-                score = usual_score(nuggets) if nuggets else line.get("restore_score_100")
-                if nuggets and score is None:
-                    self._refuse_labels()
-                    score = labelled_score(line)
+                score = self._checked_score(line)
             if on_line is not None:
                 on_line(number, line)
             rows.append(self._row(offset, 0, id_hash(line["id"]), line, score))
@@ -616,10 +614,17 @@ class ResultsIndex(Index):
         if rows:
             self._columns.add(*zip(*rows, strict=True))
 
-    def _refuse_labels(self) -> None:
-        """Raise the InputError of the first line whose labels are of another form, if there is any."""
-        for _ in placed_results(self.path, ("nuggets",)):
-            pass
+    def _checked_score(self, line: Line) -> float | None:
+        """`score_of` a line without a failure. Raises InputError for labels of another form."""
+        nuggets = line.get("nuggets")
+        if not nuggets:
+            return line.get("restore_score_100")
+        score = usual_score(nuggets)
+        if score is None:
+            for _ in placed_results(self.path, ("nuggets",)):
+                pass  # raises the error of the first line at fault, if there is any
+            score = labelled_score(line)
+        return score
 
     def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
         for raw in block.split(b"\n")[:-1]:
@@ -633,44 +638,49 @@ class ResultsIndex(Index):
         self, offset: int, length: int, id: int, line: Mapping[str, Any], score: float | None
     ) -> tuple[Any, ...]:
         """What the columns have of a line."""
+        # Called for a million lines at the end of a large run: what is usual is not looked at twice.
         if self.judge is None and isinstance(line.get("judge"), str):
             self.judge = line["judge"]
         flags = 0
-        if failed(line):
+        if line.get("error") is not None:
             flags |= _FAILED
         if answered(line):
             flags |= _ANSWERED
         if line.get("nuggets") is not None:
             flags |= _LABELLED
-        if contradicts(line, score):
+        if score is None:
+            score = math.nan
+        elif line.get("restore_score_100") != score and contradicts(line, score):
             flags |= _CONTRADICTED
-        answers = as_list(line.get("answers"))
+        n_answers = n_unknown = n_turns = 0
+        answers = line.get("answers")
+        if answers and isinstance(answers, list):
+            n_answers = min(len(answers), _MAX_COUNT)
+            n_unknown = min(answers.count(UNKNOWN), _MAX_COUNT)
+        search = line.get("search")
+        if search:
+            n_turns = min(as_count(as_object(search).get("model_calls")), _MAX_COUNT)
         # In the order of EVERY_COLUMN.
-        numbers = (
-            offset,
-            length,
-            id,
-            math.nan if score is None else score,
-            min(len(answers), _MAX_COUNT),
-            min(answers.count(UNKNOWN), _MAX_COUNT),
-            min(as_count(as_object(line.get("search")).get("model_calls")), _MAX_COUNT),
-            flags,
-            self._mark(line),
-        )
+        numbers = (offset, length, id, score, n_answers, n_unknown, n_turns, flags, self._mark(line))
         chosen: tuple[Any, ...] = self._choose(numbers)
         return chosen
 
-    def contradictions(self, name: object = None) -> str:
-        """`contradiction_note` of the file, by its path or that `name`; the first such lines are read again for it."""
+    def contradictions(self, name: str, read: Callable[[int], Line | None] | None = None) -> str:
+        """`contradiction_note` of the file, which is called `name`; the first such lines are read again for it.
+
+        `read` gives the line at an offset, or None; by default files are opened whatever they are by now.
+        """
         lines = self.lines()
         offsets = lines.offsets[lines.contradicted].tolist()
         first: list[Contradiction] = []
         for offset in offsets[:MOST_CONTRADICTIONS]:
-            line = record_at(self.path, offset)
-            score = labelled_score(line)
-            if score is not None:  # else the file was changed meanwhile
+            line = record_at(self.path, offset) if read is None else read(offset)
+            score = None
+            if line is not None:  # else the file was changed meanwhile
+                score = labelled_score(line)
+            if line is not None and score is not None:
                 first.append(Contradiction(instance_name(line) or "", line.get("restore_score_100"), score))
-        return contradiction_note(name or self.path, len(offsets), first)
+        return contradiction_note(name, len(offsets), first)
 
 
 _CHECKED: Final = ("judge", "answers", "restore_score_100", "error")
