@@ -186,8 +186,8 @@ def answers_of_candidates(
     `with_fingerprints` fills `Answers.fingerprints`, which only matter if there are earlier verdicts.
     """
 
+    # Identities of the gold's records that have an answer; the index keeps the records alive.
     joined = set[int]()
-    """Identities of the gold's records that have an answer; the index keeps the records alive."""
 
     def judgings() -> Iterator[tuple[int, Judging | None]]:
         """Each line's number and answer; None for an answer that the gold does not have."""

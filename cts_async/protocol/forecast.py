@@ -194,8 +194,8 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
         return past
     past.forecast = manifest.forecast
     past.wall_s = manifest.wall_s
+    # Model calls of each instance's search; None for a failure without an answer.
     turns_by_id: dict[str, int | None] = {}
-    """Model calls of each instance's search; None for a failure without an answer."""
     for line in read_results(directory / RESULTS):
         turns_by_id[line["id"]] = None
         if answered(line) or not failed(line):
@@ -272,8 +272,8 @@ class _Estimates:
         elif system.mode == "select":
             n_offered, offer = QUERIES_OFFERED, OFFER
         kind, reply, steps, in_a_row = "clarify", AROUND + n_offered * offer, turns, turns
+        # Each step is asked with the conversation of so many turns before it.
         histories = range(turns)
-        """Turns before each step."""
         if system.scheme in ("cot", "at-cot"):
             reply += REASONING
         if system.scheme == "at-cot":  # the ambiguity types are a list of their own

@@ -439,8 +439,8 @@ def open_budget(plan: CommandPlan, events: Events) -> Budget | None:
     if not config.is_limited:
         return None
     judging_steps = tuple(f"{JUDGING}{judge}" for judge in plan.judges)
+    # What custom judges ask of models.
     steps_within = tuple(f"{step}/" for step in judging_steps)
-    """What custom judges ask of models."""
 
     def counts(step: str) -> bool:
         if not step.startswith(JUDGING):
