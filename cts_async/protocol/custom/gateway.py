@@ -84,7 +84,7 @@ class Gateway:
     async def serving(self) -> AsyncIterator[Gateway]:
         """Listen on a free loopback port."""
         loop = asyncio.get_running_loop()
-        allow_more_files(self._listener.most)
+        allow_more_files(self._listener.limit)
 
         # Of its own, for the size: aiohttp refuses bodies of more than 1 MiB, and a conversation with pages has more.
         def request(
