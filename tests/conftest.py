@@ -47,6 +47,7 @@ LONGEST = (
     "test_known_world.py",
     "test_wheel.py",
     "test_documents.py",
+    "test_examples.py",
     "test_lines_in_any_order.py",
 )
 """Files with a test or a setup that takes ten seconds."""
