@@ -47,6 +47,7 @@ from cts_async.search.catalog import EngineSpec, ReaderSpec
 
 SAMPLE = 200
 """Instances whose prompts are rendered, spread evenly over the data."""
+# Estimates, not measurements: hosted models differ widely, and a run's own averages replace them.
 SENDING_S, TOKENS_PER_S = 1.0, 50.0
 """Latency of a call without its reply, in seconds, and the tokens of its reply per second."""
 FEWEST_STEPS = 3
@@ -140,7 +141,10 @@ class StepsForecast:
 
 def total_of(work: Iterable[StepsForecast]) -> Effort:
     """The sum of all efforts."""
-    return sum((steps.effort for steps in work), Effort())
+    total = Effort()
+    for steps in work:
+        total += steps.effort
+    return total
 
 
 # --- What a run has used so far, from its files, which may not exist yet or may be growing
@@ -193,8 +197,8 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
         return past
     past.forecast = manifest.forecast
     past.wall_s = manifest.wall_s
+    # Model calls of each instance's search; None for a failure without an answer.
     turns_by_id: dict[str, int | None] = {}
-    """Model calls of each instance's search; None for a failure without an answer."""
     for line in read_results(directory / RESULTS):
         turns_by_id[line["id"]] = None
         if answered(line) or not failed(line):
@@ -221,6 +225,7 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
         usage.latency_s += float(record.get("latency_s", 0.0))
         if succeeded:
             usage.steps += 1
+            # What a finished instance took is no part of the work that is left.
             if record.get("instance") not in past.done:
                 past.begun[key] += 1
     return past
@@ -228,11 +233,7 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
 
 def actual(plan: Plan, runs: Iterable[PastUsage]) -> Effort:
     """The effort of the runs so far."""
-    specs: dict[str, ModelSpec] = {}
-    if plan.catalogue is not None:  # custom roles may have asked any of its models
-        specs |= {spec.model: spec for spec in plan.catalogue.models.values()}
-    specs |= {spec.model: spec for spec in plan.specs.values()}
-    total = Effort()
+    specs, total = plan.specs_by_model, Effort()
     for run in runs:
         for (_, model), usage in run.usages.items():
             if model in specs:
@@ -274,8 +275,8 @@ class _Estimates:
         elif system.mode == "select":
             n_offered, offer = QUERIES_OFFERED, OFFER
         kind, reply, steps, in_a_row = "clarify", AROUND + n_offered * offer, turns, turns
+        # Each step is asked with the conversation of so many turns before it.
         histories = range(turns)
-        """Turns before each step."""
         if system.scheme in ("cot", "at-cot"):
             reply += REASONING
         if system.scheme == "at-cot":  # the ambiguity types are a list of their own
@@ -295,8 +296,8 @@ class _Estimates:
         for instance, history in product(self.sample, histories):
             fields = _fields(system, instance, n_offered, history)
             inputs.append(self._prompt_tokens(model, prompt, instance, fields))
-        each = step_of(self.plan.specs[model], inputs, reply)
-        return StepsForecast(system.label, kind, model, steps, *each, in_a_row)
+        effort, latency_s = step_of(self.plan.specs[model], inputs, reply)
+        return StepsForecast(system.label, kind, model, steps, effort, latency_s, in_a_row)
 
     def _search(self, system: System, model: str) -> StepsForecast:
         """The agent's calls: each one reads all earlier turns and tool results again."""
@@ -306,11 +307,13 @@ class _Estimates:
         for instance in self.sample:
             query = instance.query if system.kind == "orig" else instance.intent
             prompt = plan.prompts.of(model).agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
+            # Each turn reads all before it again: on average half of those there will be.
             opening = input_tokens(prompt.render(question=query, current_date=plan.current_date))
             per_turn = turn + plan.toolbox.response_chars(plan.settings) * _per_char(query) + 2 * PER_MESSAGE
             inputs.append(opening + per_turn * (turns - 1) / 2)
-        each = step_of(plan.specs[model], inputs, (turn * (turns - 1) + final) / turns)
-        return StepsForecast(system.label, "search", model, turns, *each, turns)
+        reply = (turn * (turns - 1) + final) / turns
+        effort, latency_s = step_of(plan.specs[model], inputs, reply)
+        return StepsForecast(system.label, "search", model, turns, effort, latency_s, turns)
 
     def _visits(self, system: System, model: str) -> StepsForecast:
         """Pages that a model reads: one for each visit."""
@@ -343,8 +346,9 @@ class _Estimates:
 
 def step_of(spec: ModelSpec, inputs: Sequence[float], output: float) -> tuple[Effort, float]:
     """Effort and latency of a step: `inputs` are tokens of prompts over a sample, `output` those of a reply."""
-    each = effort_of(spec, 1.0, fmean(inputs) if inputs else 0.0, output)
-    return each, SENDING_S + output / TOKENS_PER_S
+    # Without instances that are left there is no sample.
+    mean_input = fmean(inputs) if inputs else 0.0
+    return effort_of(spec, 1.0, mean_input, output), SENDING_S + output / TOKENS_PER_S
 
 
 def _fields(system: System, instance: Instance, offered: int, turns: int) -> dict[str, object]:
@@ -443,8 +447,8 @@ def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsFor
         yield f"seen in this run, in place of the above: {', '.join(texts)}"
     if plan.human_answers is not None:
         yield f"answers: people's, from {plan.dataset.name}; no calls"
-    for given in plan.given.values():
-        yield f"{given.kind}: given, from {given.source}; no calls"
+    for given_texts in plan.given.values():
+        yield f"{given_texts.kind}: given, from {given_texts.source}; no calls"
     if not plan.searches:
         yield f"stops after {plan.config.stop_after}: no search, no judges"
 
@@ -464,7 +468,7 @@ class LaneForecast:
 
     @property
     def binding(self) -> str:
-        return max(self.under, key=lambda limit: self.under[limit])
+        return max(self.under, key=self.under.__getitem__)
 
     @property
     def time_s(self) -> float:
@@ -499,6 +503,7 @@ class Forecast:
     @property
     def total(self) -> Effort:
         """Calls and tokens of models, and the dollars of models, search engines and page readers."""
+        # Requests are no calls of models: of tools only the dollars are added.
         tools = total_of(self.tools)
         return total_of(self.work) + Effort(cost_usd=tools.cost_usd, priced=tools.priced)
 
@@ -508,10 +513,11 @@ class Forecast:
 
         None if a search engine or page reader has no price: for requests there is no such bound.
         """
-        if any(tool.effort.calls and not tool.each.priced for tool in self.tools):
-            return None
+        for tool in self.tools:
+            if tool.effort.calls and not tool.each.priced:
+                return None
         _, dearest = dearest_prices()
-        unpriced = total_of(work for work in self.work if not work.each.priced)
+        unpriced = total_of([steps for steps in self.work if not steps.each.priced])
         usd_per_million = (
             unpriced.input_tokens * dearest.input_usd_per_mtok
             + unpriced.output_tokens * dearest.output_usd_per_mtok
@@ -520,7 +526,7 @@ class Forecast:
 
     def of(self, system: str) -> Effort:
         """The effort of one system."""
-        return total_of(work for work in self.work if work.system == system)
+        return total_of([steps for steps in self.work if steps.system == system])
 
 
 def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Forecast:
@@ -655,6 +661,7 @@ def _with_past_usage(
     key = work.kind, spec.model
     steps = work.steps * n_left
     if run is not None:
+        # Instances that were interrupted have made some of their steps: these are remembered.
         steps = max(0.0, steps - run.begun[key])
     usage = usages.get(key)
     if usage is None or usage.steps < FEWEST_STEPS:
@@ -663,8 +670,8 @@ def _with_past_usage(
     tokens = usage.input_tokens / n, usage.output_tokens / n
     if not usage.input_tokens:  # some servers report no usage
         tokens = work.each.input_tokens, work.each.output_tokens
-    each = effort_of(spec, usage.calls / n, *tokens)
-    return replace(work, steps=steps, each=each, latency_s=usage.latency_s / n, observed=n)
+    effort = effort_of(spec, usage.calls / n, *tokens)
+    return replace(work, steps=steps, each=effort, latency_s=usage.latency_s / n, observed=n)
 
 
 def _instance_s(work: Iterable[StepsForecast], system: System) -> float:
@@ -673,7 +680,7 @@ def _instance_s(work: Iterable[StepsForecast], system: System) -> float:
     for steps in work:
         if steps.system != system.label:
             continue
-        if steps.kind == "judge":
+        if steps.kind == "judge":  # several judges at once: the slowest counts
             judging_s = max(judging_s, steps.latency_s)
         else:
             walk_s += steps.latency_s * steps.in_a_row
@@ -691,6 +698,7 @@ def lanes_of(
         lane, names = sharing[0], tuple(spec.name for spec in sharing)
         lane_work = [steps for steps in work if steps.model in names]
         effort = total_of(lane_work)
+        # So many seconds of calls, so many calls at once (Little's law).
         seconds = sum(steps.effort.calls * steps.latency_s for steps in lane_work)
         under = {"concurrency": seconds / lane.max_concurrency}
         if lane.requests_per_min:

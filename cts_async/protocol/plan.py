@@ -88,6 +88,15 @@ class CommandPlan(ABC):
         return any(spec.demo for spec in self.specs.values())
 
     @property
+    def specs_by_model(self) -> dict[str, ModelSpec]:
+        """Every model that a step may have asked, by its id at the provider."""
+        specs: list[ModelSpec] = []
+        if self.catalogue is not None:  # code of the user's may have asked any of its models
+            specs += self.catalogue.models.values()
+        specs += self.specs.values()
+        return {spec.model: spec for spec in specs}
+
+    @property
     def reachable(self) -> Sequence[ModelSpec]:
         """The models that code of the user's may ask: all of the catalogue, or none without such code."""
         if self.catalogue is None:
@@ -269,7 +278,7 @@ class Plan(SystemsPlan):
             identity["agent_prompt"] = self.agent_prompt
         if self.config.empty_answers != "fail":
             identity["empty_answers"] = self.config.empty_answers
-        if self.searches:
+        if self.searches:  # the agent's prompt has it
             identity["current_date"] = self.current_date
         identity["seed"] = self.config.seed
         if self.config.as_published:
@@ -328,8 +337,8 @@ class Plan(SystemsPlan):
         roles, n_supporters = self.roles, n_supporters_of(self.config)
         # Code of the user's has a function for each, and each of them an identity of its own.
         if "answerer" in roles.supporting or roles.support in self.custom:
-            both = zip(("answerer", "rewriter"), roles.supporters, strict=True)
-            return dict(islice(both, n_supporters))
+            players = zip(("answerer", "rewriter"), roles.supporters, strict=True)
+            return dict(islice(players, n_supporters))
         return {"support": roles.support} if n_supporters else {}
 
     def player_identity(self, role: str, name: str) -> Mapping[str, Any]:
@@ -406,6 +415,7 @@ def _unchanged(prompts: PromptSet, player: str, used: Sequence[Prompt]) -> Usage
 
 def n_supporters_of(config: RunConfig) -> int:
     """How many of User Answerer and Rewriter a run's Clarifiers need."""
+    # "questions", "answers", "rewrite": each stage after the first needs one more of them.
     return STAGES.index(config.stop_after or "rewrite")
 
 
@@ -427,6 +437,7 @@ def make_plan(
     prompts, catalogue = choose_prompts(config, catalogue)
     config, given_rows = with_given(config)
     if config.stop_after:
+        # Reference points do nothing but search.
         config = replace(config, no_judge=True, references=())
     config, custom = label_players(config, catalogue)
     rewrites: Iterable[str] = ()
@@ -444,16 +455,16 @@ def make_plan(
         raise UsageError(f"{roles.agent} is code of yours, and brings its own tools: leave out --tools")
     if not toolbox.uses("visit"):
         roles = replace(roles, visit=None)  # no page is read, so nobody needs to read one
-    wanted = _roles_by_model(config, roles, given=given_rows, custom=custom)
+    roles_by_model = _roles_by_model(config, roles, given_labels=given_rows, custom=custom)
     options, trial = _CHOOSE_PLAYERS, "--all baseline"
     if extractor is not None:
-        wanted.setdefault(extractor, []).append("extractor")
+        roles_by_model.setdefault(extractor, []).append("extractor")
         options = _CHOOSE_BUILDERS
     # The baseline extracts no nuggets and has no scheme.
     if extractor is not None or config.schemes != ("cts",):
         trial = "--all local"
     specs = resolve_all(
-        wanted,
+        roles_by_model,
         catalogue,
         environ,
         also_missing=_missing_variables(search, environ),
@@ -472,6 +483,7 @@ def make_plan(
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
     if config.as_published:
         _check_published(config)
+        # The paper's judge has all nuggets in one call, however long its replies become.
         specs = {name: _judging_in_one_call(spec, most_nuggets) for name, spec in specs.items()}
 
     def instances() -> Iterator[Instance]:
@@ -554,15 +566,14 @@ def _remarks_on_judges(plan: Plan) -> Iterator[str]:
 
 
 def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
-    """The suffix of a run's name for what differs from the defaults, whatever the system is compared with.
-
-    A reference point's label names no Clarifier, so its defaults are those of a remote one, also in a run with `local`.
-    A custom Clarifier that can play the other roles does so by default.
-    """
+    """The suffix of a run's name for what differs from the defaults, whatever the system is compared with."""
     config, clarifying = plan.config, system.kind == "clarify"
+    # A reference point's label names no Clarifier, so its defaults are those of a remote one, also in a run with
+    # `local`.
     clarifiers = (system.clarifier,) if clarifying else ()
     playing = plan.roles
     usual = choose_roles(RunConfig(models=clarifiers), catalogue.roles)
+    # A custom Clarifier that can play the other roles does so by default.
     if {"answerer", "rewriter", "agent"} <= plan.custom.get(system.clarifier, {}).keys():
         usual = RoleNames(system.clarifier, (LEXICAL,), system.clarifier)
     suffix = "+questions" if config.given_questions and clarifying else ""
@@ -596,37 +607,38 @@ def _directories(plan: Plan, catalogue: Catalogue) -> dict[System, Path]:
 
 
 def _roles_by_model(
-    config: RunConfig, roles: RoleNames, given: Container[str] = (), custom: Container[str] = ()
+    config: RunConfig, roles: RoleNames, given_labels: Container[str] = (), custom: Container[str] = ()
 ) -> dict[str, list[str]]:
-    """The roles of each model, by its name; the Clarifiers in `given` are none, nor are players in `custom`."""
+    """The roles of each model, by its name; the Clarifiers in `given_labels` are none, nor are players in `custom`."""
     supporters = roles.supporters[: n_supporters_of(config)]
     _, rewriter = roles.supporters
     if "select" in config.modes or ("respond" in config.modes and rewriter not in custom):
         supporters += (roles.support,)  # chooses and reformulates
-    # In this order a missing key names the roles that need it.
-    players = [("model", name) for name in config.models if name not in given]
+    # In this order the error about a missing key names the roles that need it.
+    players: dict[str, Iterable[str]] = {}
+    players["model"] = [name for name in config.models if name not in given_labels]
     if config.models:
-        players += [("support", name) for name in dict.fromkeys(supporters)]
+        players["support"] = dict.fromkeys(supporters)
     if not config.no_judge:
-        players += [("judge", name) for name in roles.judges]
+        players["judge"] = roles.judges
     if not config.stop_after:
-        players.append(("agent", roles.agent))
+        players["agent"] = (roles.agent,)
         if roles.visit is not None:
-            players.append(("visit", roles.visit))
+            players["visit"] = (roles.visit,)
     roles_by_model: dict[str, list[str]] = {}
-    for role, name in players:
-        if name not in custom:
-            roles_by_model.setdefault(name, []).append(role)
+    for role, names in players.items():
+        for name in names:
+            if name not in custom:
+                roles_by_model.setdefault(name, []).append(role)
     return roles_by_model
 
 
 def _with_page_reader(roles: RoleNames, custom: Players) -> RoleNames:
-    """The roles with a model that reads pages, where one is needed. UsageError if code of the user's would have to.
-
-    Pages of the web are read by the supporting model. No custom role reads one for a model: its agent gets them whole.
-    """
+    """The roles with a model that reads pages, where one is needed. UsageError if code of the user's would have to."""
     if roles.visit is None or roles.visit not in custom:
         return roles
+    # Pages are read by who supports, where nothing else was said; but there is no role of the user's that reads a page.
+    # An agent of theirs gets pages whole.
     if roles.agent in custom:
         return replace(roles, visit=None)
     raise UsageError(

@@ -198,6 +198,7 @@ class RunFiles:
 
     def close(self) -> None:
         """Write what is pending and close. Raises StorageFull if the disk refused it."""
+        # Each is closed, also where the disk has refused another's last lines.
         with ExitStack() as logs:
             if self._own_journal:
                 logs.callback(self.journal.close)
@@ -247,6 +248,7 @@ def recorded_session(
         if manifest is None:
             _check_no_results(directory, record.option)
             manifest = Manifest(directory=directory)
+        # A session with a smaller --limit makes the run no smaller.
         expected = max(int(record.notes.get("n_expected", 0)), manifest.n_expected)
         session: dict[str, Any] = {"start": _stamp(), "end": None, "wall_s": None}
         written = {
@@ -266,18 +268,17 @@ def recorded_session(
             raise
         finally:
             session.update(session_notes(), end=_stamp(), wall_s=round(time.monotonic() - began, 3))
+            # The directory may have been replaced by another one meanwhile, as by a copy that was moved there.
             if is_still_ours():
                 write_json(directory / MANIFEST, written)
 
 
 def same_run(directory: Path, identity: Mapping[str, Any], option: str = "--name") -> Mapping[str, Any]:
-    """The identity under which a run is begun or resumed. UsageError where the directory holds another run.
-
-    Versions before 0.8 shipped more prompts for small models (`ROLE.small.LANGUAGE`), and every run that might use them
-    recorded their digests. Only the embedded model ever got them, so a run without it is still the same run.
-    """
+    """The identity under which a run is begun or resumed. UsageError where the directory holds another run."""
     manifest = manifest_or_empty(directory)
     recorded = manifest.identity.prompts
+    # Versions before 0.8 shipped more prompts for small models (`ROLE.small.LANGUAGE`), and every run that might use
+    # them recorded their digests. Only the embedded model ever got them, so a run without it is still the same run.
     if recorded and not manifest.embedded:
         retired = {name: digest for name, digest in recorded.items() if ".small." in name}
         identity = {**identity, "prompts": dict(sorted({**retired, **identity["prompts"]}.items()))}
@@ -288,15 +289,16 @@ def same_run(directory: Path, identity: Mapping[str, Any], option: str = "--name
 def check_files(directory: Path) -> None:
     """Refuse a run in which one of our files is a symbolic link or not a regular file, before anything is written there.
 
-    Opening such a file for writing is refused anyway, but possibly after calls were paid. Also refuse a run that a
-    cluster of version 0.7 left with parts of its journal unmerged. Raises UsageError.
+    Also refuse a run that a cluster of version 0.7 left with parts of its journal unmerged. Raises UsageError.
     """
-    own = [directory / name for name in RUN_FILES]
+    # Opening such a file for writing is refused anyway, but possibly after calls were paid.
+    paths = [directory / name for name in RUN_FILES]
     try:
         for name in RUN_FOLDERS:
             with suppress(FileNotFoundError), open_folder(directory / name) as folder:
-                own += (directory / name / entry for entry in os.listdir(folder))
-        for path in own:
+                for entry in os.listdir(folder):
+                    paths.append(directory / name / entry)
+        for path in paths:
             check_writable(path)
             check_writable(torn_path(path))
     except OSError as error:
@@ -372,20 +374,20 @@ def with_judges(manifest: Manifest, judges: Mapping[str, Mapping[str, Any]]) -> 
     of which nothing is recorded is accepted.
     """
     recorded = dict(manifest.further_judges)
-    for name, now in judges.items():
+    for name, settings in judges.items():
         path = judgments_path(manifest.directory, name)
-        before = recorded.get(name) or _of_the_run(manifest, name, now.get("prompts") or ())
-        changes = list(differences(before, now)) if before else []
+        before = recorded.get(name) or _settings_in_run(manifest, name, settings.get("prompts") or ())
+        changes = list(differences(before, settings)) if before else []
         if changes and path.exists() and path.stat().st_size:
             raise UsageError(
                 f"{path} has judgments by another {name}: {'; '.join(changes)}. "
                 "Use another name for the new judge, or move that file away to judge again"
             )
-        recorded[name] = now
+        recorded[name] = settings
     return recorded
 
 
-def _of_the_run(manifest: Manifest, name: str, prompts_now: Container[str]) -> Mapping[str, Any] | None:
+def _settings_in_run(manifest: Manifest, name: str, prompts_used: Container[str]) -> Mapping[str, Any] | None:
     """What determined the verdicts of a judge of the run itself; None if the run has no judge of that name.
 
     A run records the prompts of all its judges together: those that this one has now are compared.
@@ -393,7 +395,10 @@ def _of_the_run(manifest: Manifest, name: str, prompts_now: Container[str]) -> M
     if manifest.embedded:  # a run's identity names the embedded model by its file
         return None
     model = manifest.identity.models.get(f"judge {name}")
-    prompts = {
-        prompt: digest for prompt, digest in manifest.identity.prompts.items() if prompt in prompts_now
-    }
-    return {"model": model, "prompts": prompts} if model else None
+    if not model:
+        return None
+    prompts = {}
+    for prompt, digest in manifest.identity.prompts.items():
+        if prompt in prompts_used:
+            prompts[prompt] = digest
+    return {"model": model, "prompts": prompts}
