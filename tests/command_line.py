@@ -18,36 +18,45 @@ _FACTS = ("secondary_opts", "required", "nargs", "multiple", "is_flag", "default
 
 def commands() -> dict[str, dict[str, Any]]:
     """Return the parameters of each command ("data qulac gains"): options by all their spellings, arguments by place."""
-    found: dict[str, dict[str, Any]] = {}
-    _walk(typer.main.get_command(app), "", found)
-    return found
+    facts_by_path: dict[str, dict[str, Any]] = {}
+    _add_command(typer.main.get_command(app), "", facts_by_path)
+    return facts_by_path
 
 
-def _walk(command: Any, path: str, found: dict[str, dict[str, Any]]) -> None:
-    found[path] = {
-        ", ".join(param.opts) if param.opts[0].startswith("-") else f"argument {place}": _facts(param)
-        for place, param in enumerate(command.params)
-    }
-    for name, one in getattr(command, "commands", {}).items():
-        _walk(one, f"{path} {name}".strip(), found)
+def _add_command(command: Any, path: str, facts_by_path: dict[str, dict[str, Any]]) -> None:
+    facts_by_path[path] = {}
+    for place, param in enumerate(command.params):
+        name = f"argument {place}"
+        if param.opts[0].startswith("-"):
+            name = ", ".join(param.opts)
+        facts_by_path[path][name] = _facts(param)
+    for name, subcommand in getattr(command, "commands", {}).items():
+        _add_command(subcommand, f"{path} {name}".strip(), facts_by_path)
 
 
 def _facts(param: Any) -> dict[str, Any]:
-    kind = param.type_descriptor.annotation
-    choices = [one.value for one in kind] if isinstance(kind, type) and issubclass(kind, Enum) else None
-    name = "choice" if choices else kind.__name__ if type(kind) is type else str(kind).replace("pathlib.", "")
-    facts = {
-        "type": name,
-        "choices": choices,
-        **{fact: _plain(getattr(param, fact, None)) for fact in _FACTS},
-    }
-    return {fact: value for fact, value in facts.items() if value not in (None, []) and value is not False}
+    annotation = param.type_descriptor.annotation
+    facts: dict[str, Any]
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        facts = {"type": "choice", "choices": [choice.value for choice in annotation]}
+    elif type(annotation) is type:
+        facts = {"type": annotation.__name__}
+    else:
+        facts = {"type": str(annotation).replace("pathlib.", "")}
+    for name in _FACTS:
+        value = _plain(getattr(param, name, None))
+        # What a parameter lacks is left out: the golden file has what there is. 0 is a value.
+        if value not in (None, []) and value is not False:
+            facts[name] = value
+    return facts
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
-        return [_plain(one) for one in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return str(value)
 
 
 def main() -> None:

@@ -100,8 +100,10 @@ class SlidingLog:
 
     def take(self, now: float, amount: float) -> None:
         self._forget(now)
-        last = self._log[-1][0] if self._log else now
-        self._log.append((max(last, now + self._window_s * max(1.0, amount / self._limit)), amount))
+        out_at = now + self._window_s * max(1.0, amount / self._limit)
+        if self._log:
+            out_at = max(out_at, self._log[-1][0])
+        self._log.append((out_at, amount))
         self._used += amount
 
     def give_back(self, now: float, amount: float) -> None:
@@ -119,7 +121,9 @@ class SlidingLog:
 
     def full_in_s(self, now: float) -> float:
         self._forget(now)
-        return self._log[-1][0] - now if self._log else 0.0
+        if not self._log:
+            return 0.0
+        return self._log[-1][0] - now
 
     def _forget(self, now: float) -> None:
         while self._log and self._log[0][0] <= now + _CLOSE:
@@ -137,7 +141,9 @@ class Bucket:
 
     def wait_s(self, now: float, amount: float) -> float:
         missing = min(amount, self._capacity) - self._refilled(now)
-        return missing / self._per_s if missing > _CLOSE else 0.0
+        if missing <= _CLOSE:
+            return 0.0
+        return missing / self._per_s
 
     def take(self, now: float, amount: float) -> None:
         self._level = self._refilled(now) - amount
@@ -216,13 +222,15 @@ class ServerLimits:
         head: dict[str, str] = {}
         for name, meter in self._meters.items():
             at_s = meter.full_in_s(now)
-            values = {"limit": f"{self._per_min[name]:.0f}", "remaining": str(math.floor(meter.room(now)))}
+            limit, room = f"{self._per_min[name]:.0f}", str(math.floor(meter.room(now)))
             if style == "openai":
-                rows = values | {"reset": duration(at_s)}
-                head |= {f"x-ratelimit-{what}-{name}": value for what, value in rows.items()}
+                head[f"x-ratelimit-limit-{name}"] = limit
+                head[f"x-ratelimit-remaining-{name}"] = room
+                head[f"x-ratelimit-reset-{name}"] = duration(at_s)
             else:
-                rows = values | {"reset": rfc3339(now + self.allowance.epoch_s + at_s)}
-                head |= {f"anthropic-ratelimit-{name}-{what}": value for what, value in rows.items()}
+                head[f"anthropic-ratelimit-{name}-limit"] = limit
+                head[f"anthropic-ratelimit-{name}-remaining"] = room
+                head[f"anthropic-ratelimit-{name}-reset"] = rfc3339(now + self.allowance.epoch_s + at_s)
         return head
 
 
@@ -252,7 +260,11 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(millis, 60_000)
     hours, minutes = divmod(minutes, 60)
     text = f"{rest / 1000:g}s"
-    return f"{hours}h{minutes}m{text}" if hours else f"{minutes}m{text}" if minutes else text
+    if hours:
+        return f"{hours}h{minutes}m{text}"
+    if minutes:
+        return f"{minutes}m{text}"
+    return text
 
 
 def rfc3339(unix_s: float) -> str:

@@ -30,14 +30,21 @@ _TALK = {
 
 def role_of(asked: str) -> str:
     """The role a user message belongs to, by the tags that fence its fields."""
-    marks = _TALK if "<conversation>" in asked else _MARKS
-    return next((role for tag, role in marks.items() if f"<{tag}>" in asked), "agent")
+    role_by_tag = _MARKS
+    if "<conversation>" in asked:
+        role_by_tag = _TALK
+    for tag, role in role_by_tag.items():
+        if f"<{tag}>" in asked:
+            return role
+    return "agent"
 
 
 def field_of(text: str, tag: str) -> str:
     """What stands between `<tag>` and `</tag>`."""
-    found = re.search(rf"<{tag}>\s*(.*?)\s*</{tag}>", text, re.DOTALL)
-    return found[1] if found else ""
+    match = re.search(rf"<{tag}>\s*(.*?)\s*</{tag}>", text, re.DOTALL)
+    if match is None:
+        return ""
+    return match[1]
 
 
 def chance(*parts: object) -> float:
@@ -59,8 +66,8 @@ def _answer(asked: str, messages: Messages, unknown_share: float) -> str:
 
 
 def _rewrite(asked: str, messages: Messages, unknown_share: float) -> str:
-    told = re.findall(r"^(?:Answer|回答) \d+: (?!unknown$)(.*)$", asked, re.MULTILINE)
-    return " ".join(["more about", field_of(asked, "blurred_query"), *told])
+    answers = re.findall(r"^(?:Answer|回答) \d+: (?!unknown$)(.*)$", asked, re.MULTILINE)
+    return " ".join(["more about", field_of(asked, "blurred_query"), *answers])
 
 
 def _clarify_turn(asked: str, messages: Messages, unknown_share: float) -> str:
@@ -91,15 +98,20 @@ def _select_query(asked: str, messages: Messages, unknown_share: float) -> str:
 
 def _reformulate(asked: str, messages: Messages, unknown_share: float) -> str:
     lines = field_of(asked, "conversation").splitlines()
-    told = [line.partition(": ")[2] for line in lines if re.match(r"(?:Answer|回答) \d+: (?!unknown$)", line)]
-    return " ".join(["more about", lines[0].partition(": ")[2], *told])
+    query = lines[0].partition(": ")[2]
+    words = ["more about", query]
+    for line in lines:
+        if re.match(r"(?:Answer|回答) \d+: (?!unknown$)", line):
+            words.append(line.partition(": ")[2])
+    return " ".join(words)
 
 
 def _agent(asked: str, messages: Messages, unknown_share: float) -> str:
-    told = [m["content"] for m in messages[2:] if "<tool_response>" in m["content"]]
-    if told:
-        found = " ".join(re.sub(r"<[^>]*>", " ", told[-1]).split())[:400]
-        return f"<think>The results say it.</think>\n<answer>{found}</answer>"
+    responses = [m["content"] for m in messages[2:] if "<tool_response>" in m["content"]]
+    if responses:
+        text = re.sub(r"<[^>]*>", " ", responses[-1])
+        answer = " ".join(text.split())[:400]
+        return f"<think>The results say it.</think>\n<answer>{answer}</answer>"
     call = {"name": "search", "arguments": {"query": [asked.rpartition("User:")[2].strip()]}}
     return f"<think>I search.</think>\n<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
 
@@ -119,15 +131,18 @@ def _gold(asked: str, messages: Messages, unknown_share: float) -> str:
     query = field_of(asked, "query")
     sources = [json.loads(line) for line in field_of(asked, "sources").splitlines()]
     wrong = "hopeless" in query or ("fumble" in query and len(messages) == 2)
-    nuggets = [
-        {
+    nuggets = []
+    for n, source in enumerate(sources, 1):
+        sentence = re.split(r"(?<=[.。])", source["text"].replace("\n", " "))[0]
+        nugget = {
             "id": f"N{n}",
-            "text": re.split(r"(?<=[.。])", source["text"].replace("\n", " "))[0] or source["title"],
-            "weight": 5 if wrong else 1 + n % 3,
-            "source_ids": ["S99" if wrong else source["id"]],
+            "text": sentence or source["title"],
+            "weight": 1 + n % 3,
+            "source_ids": [source["id"]],
         }
-        for n, source in enumerate(sources, 1)
-    ]
+        if wrong:
+            nugget |= {"weight": 5, "source_ids": ["S99"]}
+        nuggets.append(nugget)
     return json.dumps({"query_intent": query, "must_cover": [query], "nuggets": nuggets}, ensure_ascii=False)
 
 
@@ -157,16 +172,19 @@ def call_of_tool(messages: Messages, tools: Sequence[str]) -> tuple[str, dict[st
 
     None where it answers in text.
     """
-    asked = messages[1]["content"].strip().rpartition("\n")[2]
+    query = messages[1]["content"].strip().rpartition("\n")[2]
     turn = sum(message["role"] == "assistant" for message in messages)
-    pages = re.findall(
-        r"https?://[^\s()\"\\]+", " ".join(message["content"] or "" for message in messages[2:])
-    )
-    wanted: dict[str, dict[str, str]] = {
-        "search": {"query": f"{asked} {turn}" if turn else asked},
-        "visit": {"url": pages[0] if pages else ""},
-        "answer": {"answer": f"From {len(pages)} hits: {asked}"},
-    }
-    kind = "search" if turn < 2 else "visit" if turn == 2 and pages else "answer"
-    name = next((name for name in tools if kind in name), None)
-    return (name, wanted[kind]) if name else None
+    results = " ".join(message["content"] or "" for message in messages[2:])
+    pages = re.findall(r"https?://[^\s()\"\\]+", results)
+    if turn == 0:
+        kind, arguments = "search", {"query": query}
+    elif turn == 1:
+        kind, arguments = "search", {"query": f"{query} {turn}"}
+    elif turn == 2 and pages:
+        kind, arguments = "visit", {"url": pages[0]}
+    else:
+        kind, arguments = "answer", {"answer": f"From {len(pages)} hits: {query}"}
+    for tool in tools:
+        if kind in tool:
+            return tool, arguments
+    return None

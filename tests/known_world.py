@@ -45,9 +45,12 @@ QUESTIONS: Mapping[Slot, str] = {
 def slots_of(i: int) -> list[Slot]:
     """The constraints that the intent of instance `i` holds."""
     slots: list[Slot] = []
-    slots += ["year"] if i % 2 == 0 else []
-    slots += ["scope"] if i % 7 in (1, 2, 3) else []
-    slots += ["city"] if i % 7 == 0 else []
+    if i % 2 == 0:
+        slots.append("year")
+    if i % 7 in (1, 2, 3):
+        slots.append("scope")
+    if i % 7 == 0:
+        slots.append("city")
     return slots
 
 
@@ -57,9 +60,9 @@ def order_of(clarifier: str, i: int) -> list[Slot]:
         return ["year", "scope", "city"]
     if clarifier == "claude":
         return ["city", "year", "scope"]
-    first: Slot = "scope" if i % 2 == 0 else "city"
-    last: Slot = "city" if first == "scope" else "scope"
-    return [first, "year", last]
+    if i % 2 == 0:
+        return ["scope", "year", "city"]
+    return ["city", "year", "scope"]
 
 
 def blurred(i: int) -> str:
@@ -67,15 +70,20 @@ def blurred(i: int) -> str:
 
 
 def fused(i: int) -> str:
-    return " ".join([blurred(i), *(SAID[slot] for slot in slots_of(i))])
+    query = blurred(i)
+    for slot in slots_of(i):
+        query += f" {SAID[slot]}"
+    return query
 
 
 def write_data(directory: Path) -> tuple[Path, Path, Path]:
     """The queries, their gold and some documents, as the release has them."""
-    queries, gold, corpus = (
-        directory / name for name in ("hard_518_queries.csv", "gold.jsonl", "docs.jsonl")
-    )
-    rows = ["id,fused_query,blurred_query", *(f"q{i:03d},{fused(i)},{blurred(i)}" for i in range(N))]
+    queries = directory / "hard_518_queries.csv"
+    gold = directory / "gold.jsonl"
+    corpus = directory / "docs.jsonl"
+    rows = ["id,fused_query,blurred_query"]
+    for i in range(N):
+        rows.append(f"q{i:03d},{fused(i)},{blurred(i)}")
     queries.write_text("\n".join(rows) + "\n")
     gold.write_text("".join(json.dumps(_gold(i)) + "\n" for i in range(N)))
     corpus.write_text(
@@ -85,10 +93,10 @@ def write_data(directory: Path) -> tuple[Path, Path, Path]:
 
 
 def _gold(i: int) -> dict[str, Any]:
-    nuggets = [
-        {"id": f"N{n}", "text": f"topic{i:03d} covers {name}", "weight": WEIGHTS[name], "source_ids": ["S1"]}
-        for n, name in enumerate(["base", *slots_of(i)], 1)
-    ]
+    nuggets = []
+    for n, name in enumerate(["base", *slots_of(i)], 1):
+        text = f"topic{i:03d} covers {name}"
+        nuggets.append({"id": f"N{n}", "text": text, "weight": WEIGHTS[name], "source_ids": ["S1"]})
     return {"id": f"q{i:03d}", "fused_query": fused(i), "gold": {"nuggets": nuggets}}
 
 
@@ -114,23 +122,30 @@ def _clarify(model: str, asked: str) -> str:
 
 def _answer(model: str, asked: str) -> str:
     query, question = field_of(asked, "clear_query"), field_of(asked, "clarification_question")
-    slot = next(slot for slot, text in QUESTIONS.items() if text == question)
-    if model == "forgetful" and slot == "city":
+    (slot,) = (slot for slot, text in QUESTIONS.items() if text == question)
+    forgotten = model == "forgetful" and slot == "city"
+    if forgotten or SAID[slot] not in query:
         return "unknown"
-    return SAID[slot] if SAID[slot] in query else "unknown"
+    return SAID[slot]
 
 
 def _rewrite(model: str, asked: str) -> str:
-    told = [said for said in SAID.values() if re.search(rf"Answer \d+: {said}$", asked, re.MULTILINE)]
+    constraints = []
+    for constraint in SAID.values():
+        if re.search(rf"Answer \d+: {constraint}$", asked, re.MULTILINE):
+            constraints.append(constraint)
     query = field_of(asked, "blurred_query")
-    if model == "forgetful" and _topic(query) % 11 == 0 and SAID["year"] not in told:
-        told.append("in 2023")
-    return " ".join([query, *told])
+    if model == "forgetful" and _topic(query) % 11 == 0 and SAID["year"] not in constraints:
+        constraints.append("in 2023")
+    return " ".join([query, *constraints])
 
 
 def _agent(model: str, asked: str) -> str:
     query = asked.rpartition("User:")[2]
-    covered = ["base", *(slot for slot, said in SAID.items() if said in query)]
+    covered = ["base"]
+    for slot, constraint in SAID.items():
+        if constraint in query:
+            covered.append(slot)
     facts = ", ".join(f"topic{_topic(query):03d} covers {name}" for name in covered)
     return f"<think>I know it.</think>\n<answer>{facts}.</answer>"
 
@@ -138,15 +153,19 @@ def _agent(model: str, asked: str) -> str:
 def _judge(model: str, asked: str) -> str:
     nuggets = re.findall(r"^(N\d+): (.*)$", field_of(asked, "nuggets"), re.MULTILINE)
     candidate = field_of(asked, "candidate_answer")
-    rows = [{"id": id, "coverage": _label(model, text, candidate)} for id, text in nuggets]
-    return json.dumps({"results": rows})
+    results = []
+    for id, text in nuggets:
+        results.append({"id": id, "coverage": _label(model, text, candidate)})
+    return json.dumps({"results": results})
 
 
 def _label(model: str, nugget: str, candidate: str) -> str:
     if nugget not in candidate:
         return "none"
     if nugget.endswith("scope"):
-        return "none" if model == "strict" else "partial"
+        if model == "strict":
+            return "none"
+        return "partial"
     return "full"
 
 

@@ -142,11 +142,15 @@ class Trust:
         """
         entries = {entry_of(spec) for spec in used}
         chosen = {f"model {_alias(name)}" for name in named}
+
+        def rank(concern: Concern) -> tuple[Harm, bool]:
+            return concern.harm, concern.entry not in entries
+
         for concern in self.concerns:
-            if concern.entry in entries and not (concern.by_role and concern.entry in chosen):
-                return tuple(
-                    sorted(self.concerns, key=lambda concern: (concern.harm, concern.entry not in entries))
-                )
+            # A role's model that the user named would be asked without the file, too.
+            is_chosen = concern.by_role and concern.entry in chosen
+            if concern.entry in entries and not is_chosen:
+                return tuple(sorted(self.concerns, key=rank))
         return ()
 
 
@@ -211,12 +215,13 @@ class _TrustedKeys:
 
     def __init__(self, trusted: Iterable[Spec]) -> None:
         self._hosts: dict[str, set[str]] = defaultdict(set)
-        self._address_variables: dict[str, set[str | None]] = defaultdict(lambda: {None})
+        # A table without a variable takes the address, or the model, that the trusted entry has.
+        self._address_variables: dict[str, set[str | None]] = {}
         self._model_variables: set[str | None] = {None}
         for spec in trusted:
             if spec.key_env:
                 self._hosts[spec.key_env].add(_origin(spec))
-                self._address_variables[spec.key_env].add(_address_env(spec))
+                self._address_variables.setdefault(spec.key_env, {None}).add(_address_env(spec))
             if isinstance(spec, ModelSpec):
                 self._model_variables.add(spec.model_env)
 
@@ -225,16 +230,16 @@ class _TrustedKeys:
         if spec.key_env in self._hosts:
             yield from self._moved_key(entry, spec, spec.key_env)
         elif spec.key_env and not _USUAL_KEY.fullmatch(spec.key_env):
-            yield Concern(entry, f"send {spec.key_env} to {_where(spec)} ({entry})", Harm.SECRET)
+            yield Concern(entry, f"send {spec.key_env} to {_destination(spec)} ({entry})", Harm.SECRET)
         if not isinstance(spec, ModelSpec) or spec.model_env in self._model_variables:
             return
         if not _USUAL_MODEL.fullmatch(spec.model_env or ""):
-            text = f"send the value of {spec.model_env} to {_where(spec)} ({entry})"
+            text = f"send the value of {spec.model_env} to {_destination(spec)} ({entry})"
             yield Concern(entry, text, Harm.SECRET)
 
     def _moved_key(self, entry: str, spec: Spec, key: str) -> Iterator[Concern]:
         if _origin(spec) not in self._hosts[key]:
-            destination = _where(spec)
+            destination = _destination(spec)
         elif _address_env(spec) not in self._address_variables[key]:
             destination = f"the address in {_address_env(spec)}"
         else:
@@ -264,7 +269,7 @@ def _private_concerns(entry: str, spec: Spec, before: Spec | None, folder: Path)
     # Many programs that listen on the loopback, such as a Ray cluster, do whatever a POST tells them. A GET only reads.
     posts = spec.method == "POST" and spec.kind not in ("corpus", "direct")
     if posts and _is_loopback(_origin(spec)):
-        text = f"post data of its own to {_where(spec)}, on this machine ({entry})"
+        text = f"post data of its own to {_destination(spec)}, on this machine ({entry})"
         yield Concern(entry, text, Harm.PRIVATE)
 
 
@@ -272,8 +277,8 @@ def _change_concerns(entry: str, spec: Spec, before: Spec | None) -> Iterator[Co
     """What leaves this machine otherwise than the trusted entry has it, if there is one."""
     if _stays_here(spec, before):
         return
-    destination = _where(spec)
-    moved = before is None or destination != _where(before)
+    destination = _destination(spec)
+    moved = before is None or destination != _destination(before)
     if spec.key_env:
         destination += f" with {spec.key_env}"
     if before is None or moved:
@@ -289,7 +294,11 @@ def _price_concerns(entry: str, spec: Spec, before: Spec | None) -> Iterator[Con
 
     Another host has prices of its own: what is moved needs consent anyway, unless it is moved to this machine.
     """
-    if not isinstance(spec, ModelSpec) or not isinstance(before, ModelSpec) or _where(spec) != _where(before):
+    if (
+        not isinstance(spec, ModelSpec)
+        or not isinstance(before, ModelSpec)
+        or _destination(spec) != _destination(before)
+    ):
         return
     for name in _PRICES:
         price, usual = getattr(spec, name), getattr(before, name)
@@ -314,7 +323,7 @@ def _role_concerns(file: Path, user: Path | None) -> Iterator[Concern]:
         spec = catalogue.models[alias]  # every model that is named in [roles] can be found
         if _stays_here(spec, trusted.models.get(alias)):
             continue
-        destination = _where(spec)
+        destination = _destination(spec)
         if spec.key_env:
             destination += f" with {spec.key_env}"
         text = f"send the requests of {' and '.join(roles)} to {destination} ([roles], {model})"
@@ -372,14 +381,15 @@ def _stays_here(spec: Spec, before: Spec | None) -> bool:
     return spec.key_env in (None, before.key_env)
 
 
-def _where(spec: Spec) -> str:
+def _destination(spec: Spec) -> str:
+    """Where an entry sends its requests, for people."""
     return _origin(spec) or f"the address in {_address_env(spec)}"
 
 
 def sent_keys(used: Iterable[Spec], sources: Mapping[str, Path]) -> str:
     """One line that says which file sends which key variable where, for all that is `used`; "" without keys."""
     # File, then what it sends where, then the entries that do so.
-    sent: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    sent: dict[str, dict[str, list[str]]] = {}
     for spec in used:
         if not spec.key_env:
             continue
@@ -387,7 +397,8 @@ def sent_keys(used: Iterable[Spec], sources: Mapping[str, Path]) -> str:
         if not _is_private(spec):
             text += ", not encrypted"
         entry = entry_of(spec)
-        entries = sent[str(sources.get(entry, "shipped catalogue"))][text]
+        source = str(sources.get(entry, "shipped catalogue"))
+        entries = sent.setdefault(source, {}).setdefault(text, [])
         if entry not in entries:
             entries.append(entry)
     lines = []

@@ -190,8 +190,9 @@ async def converse(
         # A chosen query is the turn's query already.
         if system.mode == "respond" and (every_turn or is_final):
             # Before the last turn not all questions have been asked: that conversation is none yet.
-            asked = (*turns, turn) if is_final else ()
-            with made_before(Outcome(instance, system.k, *answered_questions(asked), turns=asked)):
+            complete_turns = (*turns, turn) if is_final else ()
+            questions, answers = answered_questions(complete_turns)
+            with made_before(Outcome(instance, system.k, questions, answers, turns=complete_turns)):
                 summary = await participants.reformulator.reformulate(ctx, ReformulatorView(history), n)
             turn = replace(turn, query=summary)
         turns.append(turn)

@@ -64,12 +64,15 @@ class ConversePlan(SystemsPlan):
 
     def players(self, system: System) -> dict[str, str]:
         """Role to model name, for the roles that the system has."""
-        roles, user = self.roles, dict[str, str]()
-        if system.mode != "at-once":
-            custom = roles.support in self.custom
-            apart = dict(zip(("answerer", "rewriter"), roles.supporters, strict=True))
-            user = apart if custom else {"support": roles.support}
-        return {"clarifier": system.clarifier, **user}
+        players = {"clarifier": system.clarifier}
+        if system.mode == "at-once":  # nobody answers
+            return players
+        if self.roles.support in self.custom:
+            # Code of the user's has a function for each, and each of them an identity of its own.
+            players["answerer"], players["rewriter"] = self.roles.supporters
+        else:
+            players["support"] = self.roles.support
+        return players
 
     def identity(self, system: System) -> dict[str, Any]:
         """What determines the system's conversations; how they are evaluated does not belong to it."""
@@ -88,10 +91,16 @@ class ConversePlan(SystemsPlan):
 
     def prompted(self, system: System) -> list[tuple[str, str]]:
         """Pairs of a role's prompt and who is given it."""
-        own = prompt_of(system.scheme, system.mode)
-        user = [role for role in prompts_of(system) if role != own and system.mode != "at-once"]
-        pairs = [(own, system.clarifier), *((role, self.roles.support) for role in user)]
-        return [(role, name) for role, name in pairs if name not in self.custom]
+        pairs = []
+        clarifiers_prompt = prompt_of(system.scheme, system.mode)
+        if system.clarifier not in self.custom:
+            pairs.append((clarifiers_prompt, system.clarifier))
+        if system.mode == "at-once" or self.roles.support in self.custom:
+            return pairs
+        for prompt in prompts_of(system):
+            if prompt != clarifiers_prompt:
+                pairs.append((prompt, self.roles.support))
+        return pairs
 
 
 def plan_conversations(
@@ -110,26 +119,30 @@ def plan_conversations(
     systems = _systems(asking, config, prompts, custom)
     dataset = open_dataset(config.data, None, config.fields)
     roles = replace(choose_roles(asking, catalogue.roles), judges=(), agent="")
-    wanted = {name: ["model"] for name in asking.models if name not in custom}
-    if roles.support not in custom and any(system.mode != "at-once" for system in systems):
-        wanted.setdefault(roles.support, []).append("support")
-    specs = resolve_all(wanted, catalogue, environ, options=_CHOOSE_MODELS)
+    has_user = any(system.mode != "at-once" for system in systems)
+    roles_by_model = {name: ["model"] for name in asking.models if name not in custom}
+    if has_user and roles.support not in custom:
+        roles_by_model.setdefault(roles.support, []).append("support")
+    specs = resolve_all(roles_by_model, catalogue, environ, options=_CHOOSE_MODELS)
     specs = with_embedded_file(specs, environ)
     if config.budget.max_usd is not None:
         check_prices(specs.values())
-    queries = Counter(instance.query for instance in selected_instances(dataset.instances(), config))
-    languages = {language_of(query) for query in queries}
-    if not queries:
+
+    def instances() -> Iterator[Instance]:
+        return selected_instances(dataset.instances(), config)
+
+    n_by_query = Counter(instance.query for instance in instances())
+    languages = {language_of(query) for query in n_by_query}
+    if not n_by_query:
         raise UsageError(f"{dataset.path}: no instances")
     # Runs whose user is not played by the usual model are told apart by their names.
-    usual = choose_roles(RunConfig(models=asking.models), catalogue.roles).support
-    defaults = RoleNames(usual, (), agent="")
-    suffixes = {
-        system: role_suffix(system, roles, defaults, judged=False)
-        for system in systems
-        if system.mode != "at-once"
-    }
-    suffixes = {system: suffixes.get(system, "") + prompts.mark(clarifying=True) for system in systems}
+    usual_support = choose_roles(RunConfig(models=asking.models), catalogue.roles).support
+    usual_roles = RoleNames(usual_support, (), agent="")
+    suffixes = {}
+    for system in systems:
+        suffixes[system] = prompts.mark(clarifying=True)
+        if system.mode != "at-once":
+            suffixes[system] = role_suffix(system, roles, usual_roles, judged=False) + suffixes[system]
     names = run_names(systems, f"{dataset.name}-{TALK}", config.name, suffixes)
     plan = ConversePlan(
         config=config,
@@ -142,9 +155,9 @@ def plan_conversations(
         data_identity={"name": dataset.name, "sha256": dataset.sha256(), "gold_sha256": None},
         prompts=prompts,
         remarks=(*remarks_on(prompts, languages), *remarks_on_modes(asking, custom)),
-        instances=lambda: selected_instances(dataset.instances(), config),
-        n_instances=queries.total(),
-        n_queries=len(queries),
+        instances=instances,
+        n_instances=n_by_query.total(),
+        n_queries=len(n_by_query),
     )
     plan.check_prompts()
     plan = replace(plan, fixed_temperature=sends_fixed_temperature(plan.directories()))
@@ -153,16 +166,17 @@ def plan_conversations(
 
 def selected_instances(instances: Iterable[Instance], config: ConverseConfig) -> Iterator[Instance]:
     """Of the first `topics` distinct queries at most `intents` instances each; of these at most `limit`."""
-    taken, n_taken = Counter[str](), 0
+    n_by_query, n_selected = Counter[str](), 0
     for instance in instances:
         query = instance.query
-        if query not in taken and len(taken) == config.topics:
+        # Instances of a query need not stand together: those of the first queries may follow later.
+        if query not in n_by_query and len(n_by_query) == config.topics:
             continue
-        if n_taken == config.limit:
+        if n_selected == config.limit:
             return
-        if config.intents is None or taken[query] < config.intents:
-            taken[query] += 1
-            n_taken += 1
+        if config.intents is None or n_by_query[query] < config.intents:
+            n_by_query[query] += 1
+            n_selected += 1
             yield instance
 
 
@@ -191,14 +205,15 @@ async def _open_jobs(plan: ConversePlan, resources: Resources, events: Events) -
 
 
 def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Job]:
-    seen: set[str] = set()
+    queries_seen: set[str] = set()
     participants = resources.participants(plan.roles)
     for instance in plan.instances():
-        first = instance.query not in seen
-        seen.add(instance.query)
+        is_new_query = instance.query not in queries_seen
+        queries_seen.add(instance.query)
         for system, run in files.items():
-            due = first or system.mode != "at-once"
-            if due and run.needs_work(instance.id, retry_failed=plan.config.retry_failed):
+            if system.mode == "at-once" and not is_new_query:
+                continue
+            if run.needs_work(instance.id, retry_failed=plan.config.retry_failed):
                 walk = partial(
                     converse,
                     participants=participants,

@@ -295,8 +295,8 @@ class _Estimates:
         for instance, history in product(self.sample, histories):
             fields = _fields(system, instance, n_offered, history)
             inputs.append(self._prompt_tokens(model, prompt, instance, fields))
-        each = step_of(self.plan.specs[model], inputs, reply)
-        return StepsForecast(system.label, kind, model, steps, *each, in_a_row)
+        effort, latency_s = step_of(self.plan.specs[model], inputs, reply)
+        return StepsForecast(system.label, kind, model, steps, effort, latency_s, in_a_row)
 
     def _search(self, system: System, model: str) -> StepsForecast:
         """The agent's calls: each one reads all earlier turns and tool results again."""
@@ -306,11 +306,13 @@ class _Estimates:
         for instance in self.sample:
             query = instance.query if system.kind == "orig" else instance.intent
             prompt = plan.prompts.of(model).agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
+            # Each turn reads all before it again: on average half of those there will be.
             opening = input_tokens(prompt.render(question=query, current_date=plan.current_date))
             per_turn = turn + plan.toolbox.response_chars(plan.settings) * _per_char(query) + 2 * PER_MESSAGE
             inputs.append(opening + per_turn * (turns - 1) / 2)
-        each = step_of(plan.specs[model], inputs, (turn * (turns - 1) + final) / turns)
-        return StepsForecast(system.label, "search", model, turns, *each, turns)
+        reply = (turn * (turns - 1) + final) / turns
+        effort, latency_s = step_of(plan.specs[model], inputs, reply)
+        return StepsForecast(system.label, "search", model, turns, effort, latency_s, turns)
 
     def _visits(self, system: System, model: str) -> StepsForecast:
         """Pages that a model reads: one for each visit."""
@@ -343,8 +345,9 @@ class _Estimates:
 
 def step_of(spec: ModelSpec, inputs: Sequence[float], output: float) -> tuple[Effort, float]:
     """Effort and latency of a step: `inputs` are tokens of prompts over a sample, `output` those of a reply."""
-    each = effort_of(spec, 1.0, fmean(inputs) if inputs else 0.0, output)
-    return each, SENDING_S + output / TOKENS_PER_S
+    # Without instances that are left there is no sample.
+    mean_input = fmean(inputs) if inputs else 0.0
+    return effort_of(spec, 1.0, mean_input, output), SENDING_S + output / TOKENS_PER_S
 
 
 def _fields(system: System, instance: Instance, offered: int, turns: int) -> dict[str, object]:
@@ -443,8 +446,8 @@ def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsFor
         yield f"seen in this run, in place of the above: {', '.join(texts)}"
     if plan.human_answers is not None:
         yield f"answers: people's, from {plan.dataset.name}; no calls"
-    for given in plan.given.values():
-        yield f"{given.kind}: given, from {given.source}; no calls"
+    for given_texts in plan.given.values():
+        yield f"{given_texts.kind}: given, from {given_texts.source}; no calls"
     if not plan.searches:
         yield f"stops after {plan.config.stop_after}: no search, no judges"
 
@@ -464,7 +467,7 @@ class LaneForecast:
 
     @property
     def binding(self) -> str:
-        return max(self.under, key=lambda limit: self.under[limit])
+        return max(self.under, key=self.under.__getitem__)
 
     @property
     def time_s(self) -> float:
@@ -655,6 +658,7 @@ def _with_past_usage(
     key = work.kind, spec.model
     steps = work.steps * n_left
     if run is not None:
+        # Instances that were interrupted have made some of their steps: these are remembered.
         steps = max(0.0, steps - run.begun[key])
     usage = usages.get(key)
     if usage is None or usage.steps < FEWEST_STEPS:
@@ -663,8 +667,8 @@ def _with_past_usage(
     tokens = usage.input_tokens / n, usage.output_tokens / n
     if not usage.input_tokens:  # some servers report no usage
         tokens = work.each.input_tokens, work.each.output_tokens
-    each = effort_of(spec, usage.calls / n, *tokens)
-    return replace(work, steps=steps, each=each, latency_s=usage.latency_s / n, observed=n)
+    effort = effort_of(spec, usage.calls / n, *tokens)
+    return replace(work, steps=steps, each=effort, latency_s=usage.latency_s / n, observed=n)
 
 
 def _instance_s(work: Iterable[StepsForecast], system: System) -> float:

@@ -115,18 +115,16 @@ class GoldPlan(Plan):
 
     def finished(self) -> Iterator[bytes]:
         """The gold lines of all finished intents in the order of the dataset, also those beyond this command's limit."""
-        every = intents_of(self.dataset.instances())
-        return gold_lines(self.directory, ((intent.id, intent.ids) for intent in every))
+        intents = intents_of(self.dataset.instances())
+        return gold_lines(self.directory, [(intent.id, intent.ids) for intent in intents])
 
     def identity(self, system: System) -> dict[str, Any]:
         """What determines the gold; a resumed build must agree with it. An existing gold file does not matter."""
         identity = Plan.identity(self, system)
-        return {
-            **identity,
-            "system": GOLDBUILD,
-            "data": {**identity["data"], "gold_sha256": None},
-            "evidence": asdict(self.limits),
-        }
+        identity["system"] = GOLDBUILD
+        identity["data"] = {**identity["data"], "gold_sha256": None}
+        identity["evidence"] = asdict(self.limits)
+        return identity
 
 
 def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, str]) -> GoldPlan:
@@ -151,13 +149,14 @@ def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, st
 
 def intents_of(instances: Iterable[Instance]) -> tuple[Intent, ...]:
     """The distinct q* in order of appearance; queries that differ only in white space or width are the same."""
-    first: dict[str, Instance] = {}
-    ids: dict[str, list[str]] = {}
+    instances_by_text: dict[str, list[Instance]] = {}
     for instance in instances:
-        query = normalise(instance.intent)
-        first.setdefault(query, instance)
-        ids.setdefault(query, []).append(instance.id)
-    return tuple(Intent(instance, tuple(ids[query])) for query, instance in first.items())
+        instances_by_text.setdefault(normalise(instance.intent), []).append(instance)
+    intents = []
+    for sharing in instances_by_text.values():
+        ids = tuple(instance.id for instance in sharing)
+        intents.append(Intent(sharing[0], ids))
+    return tuple(intents)
 
 
 def _search_of_intents(config: GoldConfig) -> RunConfig:
@@ -230,11 +229,12 @@ class _Build:
         """The record of one intent in results.jsonl and, without its first fields, in the gold file."""
         query, plan, agent = intent.instance.intent, self.plan, self.plan.roles.agent
         trace = await self.searcher.search(ctx, SearchView(query), retry_failures=self._found_nothing(intent))
-        found = collect(trace.turns)
-        await self.archive.keep(trace_line(intent.instance, trace, found))
-        if not found:
+        sources = collect(trace.turns)
+        # Before the extractor is asked: a search is worth keeping, whatever becomes of its nuggets.
+        await self.archive.keep(trace_line(intent.instance, trace, sources))
+        if not sources:
             raise NoSources("the search found no sources, so no nugget could be grounded")
-        selection = select(found, plan.limits)
+        selection = select(sources, plan.limits)
         view = ExtractorView(query, trace.answer, selection.sources)
         gold = await extract_gold(ctx, self.extractor, view)
         return {
@@ -246,7 +246,7 @@ class _Build:
             "answer_from": trace.answer_from,
             "search": search_json(trace),
             "sources": [source_json(source) for source in selection.sources],
-            "evidence": {"found": len(found), "dropped": selection.dropped, "cut": dict(selection.cut)},
+            "evidence": {"found": len(sources), "dropped": selection.dropped, "cut": dict(selection.cut)},
             "grounding": grounding_json(ground(gold.nuggets, selection.sources)),
             "repairs": gold.repairs,
             "provenance": {
@@ -310,13 +310,18 @@ def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) 
             "fused_query": line["fused_query"],
             "gold": line["gold"],
             "instance_ids": ids,
-            **{name: line[name] for name in _DEBUGGING if name in line},
         }
+        for name in _DEBUGGING:
+            if name in line:
+                record[name] = line[name]
         yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def check_target(out: Path, own: Iterable[bytes], *, force: bool) -> None:
-    """Raise UsageError for a path where gold cannot be written, or must not be without `force`."""
+def check_target(out: Path, lines: Iterable[bytes], *, force: bool) -> None:
+    """Raise UsageError for a path where gold cannot be written, or must not be without `force`.
+
+    `lines` are those that the build would write: a file of nothing else is its own.
+    """
     if out.is_dir():
         raise UsageError(f"--out {out}: is a directory; name a file in it")
     folder = next(parent for parent in out.absolute().parents if parent.exists())
@@ -328,13 +333,15 @@ def check_target(out: Path, own: Iterable[bytes], *, force: bool) -> None:
         raise write_error(f"--out {out}", error) from None
     if force or not out.exists() or not out.stat().st_size:
         return
-    known = {_digest(line) for line in own}
+    # Digests, since a line has all the sources of an intent.
+    digests = {_digest(line) for line in lines}
     with out.open("rb") as file:
-        strange = next((number for number, line in enumerate(file, 1) if _digest(line) not in known), None)
-    if strange is not None:
-        raise UsageError(
-            f"--out {out}: line {strange} was not written by this build; use another file, or --force to replace it"
-        )
+        for number, line in enumerate(file, 1):
+            if _digest(line) not in digests:
+                raise UsageError(
+                    f"--out {out}: line {number} was not written by this build; use another file, or --force "
+                    "to replace it"
+                )
 
 
 def write_gold(out: Path, lines: Iterator[bytes]) -> int:
@@ -342,8 +349,8 @@ def write_gold(out: Path, lines: Iterator[bytes]) -> int:
 
     Raises StorageFull, UsageError.
     """
-    first = next(lines, None)
-    if first is None:
+    first_line = next(lines, None)
+    if first_line is None:
         return 0
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -351,7 +358,7 @@ def write_gold(out: Path, lines: Iterator[bytes]) -> int:
         raise write_error(f"--out {out}", error) from None
     n_lines = 0
     with atomic_writer(out) as file:
-        for line in chain([first], lines):
+        for line in chain([first_line], lines):
             file.write(line)
             n_lines += 1
     return n_lines
@@ -388,17 +395,16 @@ class TraceArchive:
 def trace_line(instance: Instance, trace: Trace, sources: Sequence[NumberedSource]) -> dict[str, Any]:
     """A search of the instance's q* as JSON; every turn lists the ids of its sources."""
     ids = {same_address(source.url) or source.text: source.id for source in sources}
-    turns = [
-        {
-            "kind": turn.kind,
-            "request": turn.request,
-            "text": turn.text,
-            "source_ids": list(
-                dict.fromkeys(ids[key] for one in turn.sources if (key := source_key(one)) in ids)
-            ),
-        }
-        for turn in trace.turns
-    ]
+    turns = []
+    for turn in trace.turns:
+        source_ids: list[str] = []
+        for source in turn.sources:
+            id = ids.get(source_key(source))
+            if id is not None and id not in source_ids:  # a source without text has none
+                source_ids.append(id)
+        turns.append(
+            {"kind": turn.kind, "request": turn.request, "text": turn.text, "source_ids": source_ids}
+        )
     return {
         "id": instance.id,
         "fused_query": instance.intent,

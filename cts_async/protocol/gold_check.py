@@ -165,10 +165,10 @@ def _without_contained(texts: Sequence[str]) -> list[str]:
     return whole
 
 
-def _shortened(source: NumberedSource, most: int) -> NumberedSource:
-    if len(source.text) <= most:
+def _shortened(source: NumberedSource, max_chars: int) -> NumberedSource:
+    if len(source.text) <= max_chars:
         return source
-    return replace(source, text=source.text[:most].rstrip() + CUT)
+    return replace(source, text=source.text[:max_chars].rstrip() + CUT)
 
 
 # --- The extractor's reply, checked
@@ -581,17 +581,17 @@ def _ground(nugget: Nugget, terms_by_source: Mapping[str, frozenset[str]]) -> Gr
     """Check one nugget against the terms of each source, by id."""
     terms = terms_of(nugget.text)
     # A nugget of nothing but stop words is checked by those.
-    wanted = terms.content or terms.every
+    nugget_terms = terms.content or terms.every
     evidence: set[str] = set()
     better_source, better_recall = None, 0.0
     for id, source_terms in terms_by_source.items():
         if id in nugget.source_ids:
             evidence |= source_terms
             continue
-        source_recall = _recall(wanted, source_terms)
+        source_recall = _recall(nugget_terms, source_terms)
         if source_recall > better_recall:
             better_source, better_recall = id, source_recall
-    recall = _recall(wanted, evidence)
+    recall = _recall(nugget_terms, evidence)
     missing_terms, missing_numbers = [], []
     for term, spelled in spelling(nugget.text).items():
         if term in evidence:
@@ -606,11 +606,11 @@ def _ground(nugget: Nugget, terms_by_source: Mapping[str, frozenset[str]]) -> Gr
     return grounding
 
 
-def _recall(wanted: frozenset[str], evidence: Set[str]) -> float:
+def _recall(nugget_terms: frozenset[str], evidence: Set[str]) -> float:
     """The share of the terms that are said; 0 without terms: an empty statement is not grounded."""
-    if not wanted:
+    if not nugget_terms:
         return 0.0
-    return len(wanted & evidence) / len(wanted)
+    return len(nugget_terms & evidence) / len(nugget_terms)
 
 
 def grounding_json(checked: Sequence[Grounding]) -> dict[str, Any]:

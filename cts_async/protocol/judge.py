@@ -243,10 +243,10 @@ def lexical_coverage(nugget_text: str, answer_terms: frozenset[str]) -> tuple[Co
     nothing but stop words is judged by those; one without any word, and an empty answer, give ("none", 0.0).
     """
     nugget = _nugget_terms(nugget_text)
-    wanted = nugget.content or nugget.every
-    if not wanted:
+    terms = nugget.content or nugget.every
+    if not terms:
         return "none", 0.0
-    recall = len(wanted & answer_terms) / len(wanted)
+    recall = len(terms & answer_terms) / len(terms)
     if recall < PARTIAL_AT:
         return "none", recall
     if recall >= FULL_AT and nugget.numbers <= answer_terms:
@@ -269,15 +269,15 @@ def terms_of(text: str) -> Terms:
     return Terms(frozenset(content), frozenset(numbers), frozenset(content | empty))
 
 
-def terms_among(text: str, wanted: frozenset[str]) -> frozenset[str]:
-    """Return those of the `wanted` terms that the text has, as `terms_of(text).every` has them, several times faster."""
+def terms_among(text: str, terms: frozenset[str]) -> frozenset[str]:
+    """Return those of the `terms` that the text has, as `terms_of(text).every` has them, several times faster."""
     tokens = set(_TOKENS.findall(_normalised(text)))
     runs = [token for token in tokens if _STARTS_WITH_HAN.match(token)]
     # Chinese terms are looked for in the text itself, instead of taking it apart into pairs.
     chinese = " ".join(runs)
-    present = {term for term in _chinese_among(wanted) if term in chinese}
+    present = {term for term in _chinese_among(terms) if term in chinese}
     other_tokens = tokens.difference(runs)
-    return wanted & present.union(*map(_cached_terms, other_tokens))
+    return terms & present.union(*map(_cached_terms, other_tokens))
 
 
 @lru_cache(maxsize=64)

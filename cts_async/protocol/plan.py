@@ -328,8 +328,8 @@ class Plan(SystemsPlan):
         roles, n_supporters = self.roles, n_supporters_of(self.config)
         # Code of the user's has a function for each, and each of them an identity of its own.
         if "answerer" in roles.supporting or roles.support in self.custom:
-            both = zip(("answerer", "rewriter"), roles.supporters, strict=True)
-            return dict(islice(both, n_supporters))
+            players = zip(("answerer", "rewriter"), roles.supporters, strict=True)
+            return dict(islice(players, n_supporters))
         return {"support": roles.support} if n_supporters else {}
 
     def player_identity(self, role: str, name: str) -> Mapping[str, Any]:
@@ -444,16 +444,16 @@ def make_plan(
         raise UsageError(f"{roles.agent} is code of yours, and brings its own tools: leave out --tools")
     if not toolbox.uses("visit"):
         roles = replace(roles, visit=None)  # no page is read, so nobody needs to read one
-    wanted = _roles_by_model(config, roles, given=given_rows, custom=custom)
+    roles_by_model = _roles_by_model(config, roles, given_labels=given_rows, custom=custom)
     options, trial = _CHOOSE_PLAYERS, "--all baseline"
     if extractor is not None:
-        wanted.setdefault(extractor, []).append("extractor")
+        roles_by_model.setdefault(extractor, []).append("extractor")
         options = _CHOOSE_BUILDERS
     # The baseline extracts no nuggets and has no scheme.
     if extractor is not None or config.schemes != ("cts",):
         trial = "--all local"
     specs = resolve_all(
-        wanted,
+        roles_by_model,
         catalogue,
         environ,
         also_missing=_missing_variables(search, environ),
@@ -596,15 +596,15 @@ def _directories(plan: Plan, catalogue: Catalogue) -> dict[System, Path]:
 
 
 def _roles_by_model(
-    config: RunConfig, roles: RoleNames, given: Container[str] = (), custom: Container[str] = ()
+    config: RunConfig, roles: RoleNames, given_labels: Container[str] = (), custom: Container[str] = ()
 ) -> dict[str, list[str]]:
-    """The roles of each model, by its name; the Clarifiers in `given` are none, nor are players in `custom`."""
+    """The roles of each model, by its name; the Clarifiers in `given_labels` are none, nor are players in `custom`."""
     supporters = roles.supporters[: n_supporters_of(config)]
     _, rewriter = roles.supporters
     if "select" in config.modes or ("respond" in config.modes and rewriter not in custom):
         supporters += (roles.support,)  # chooses and reformulates
     # In this order a missing key names the roles that need it.
-    players = [("model", name) for name in config.models if name not in given]
+    players = [("model", name) for name in config.models if name not in given_labels]
     if config.models:
         players += [("support", name) for name in dict.fromkeys(supporters)]
     if not config.no_judge:

@@ -433,9 +433,9 @@ def _with_tools(path: Path, text: str, toolbox: Toolbox) -> str:
         return text.replace(_TOOLS_PLACE, toolbox.prompt_lines(path.stem))
     if toolbox.is_default:
         return text
-    named = ",".join(toolbox.names)
+    names = ",".join(toolbox.names)
     raise InputError(
-        path, f"describes tools of its own: write {_TOOLS_PLACE} in their place for --tools {named}"
+        path, f"describes tools of its own: write {_TOOLS_PLACE} in their place for --tools {names}"
     )
 
 

@@ -520,23 +520,25 @@ def verdicts_left(
     for n, (target, run) in enumerate(zip(plan.targets, files, strict=True)):
         answers, scoring = target.answers, target.scoring == judge
         # `cts judge RUN --judge NAME` adds what that judge lacks: of a further judge a failure is nothing to keep.
-        again = plan.config.retry_failed or not scoring
+        retry_failed = plan.config.retry_failed or not scoring
         verdicts = run.finished if scoring else run.judged(judge)
-        n_missing, n_outdated = verdicts.compared(answers.ids, answers.fingerprints, but_failures=again)
+        n_missing, n_outdated = verdicts.compared(
+            answers.ids, answers.fingerprints, but_failures=retry_failed
+        )
         if n_outdated:
             text = f"{n_outdated} answer(s) changed since {judge} judged them, and are judged again"
             events.emit(Notice(f"{target.name}: {text}"))
-        n_failed = 0 if again else verdicts.n_failed
+        n_failed = 0 if retry_failed else verdicts.n_failed
         n_done = min(len(verdicts) - verdicts.n_failed + n_failed - n_outdated, len(answers))
         events.emit(JobsFound(group, n_done, min(n_failed, n_done)))
         if not n_missing and not n_outdated:
             continue  # saves reading the answers again
         # Whether an answer has changed shows only once it has been read; whether it has no verdict, before.
-        wanted: Wanted = partial(_lacks, verdicts, again=again)
+        wanted: Wanted = partial(_lacks, verdicts, retry=retry_failed)
         if n_outdated:
             wanted = any_id
         for judging in answers.stream(wanted):
-            if n_outdated and not _needs_verdict(verdicts, judging, again=again):
+            if n_outdated and not _needs_verdict(verdicts, judging, retry=retry_failed):
                 continue
             if judging.failure and not scoring:  # recorded in the results only
                 events.emit(JobsFound(group, 1, 0))
@@ -544,16 +546,16 @@ def verdicts_left(
                 yield PendingVerdict(judge, n, judging, scoring)
 
 
-def _lacks(verdicts: LatestLines, id: str, *, again: bool) -> bool:
-    """Whether an answer has no verdict, or only a failure that is to be tried `again`."""
+def _lacks(verdicts: LatestLines, id: str, *, retry: bool) -> bool:
+    """Whether an answer has no verdict, or only a failure that is to be tried again (`retry`)."""
     failed = verdicts.failed(id)
-    return failed is None or (failed and again)
+    return failed is None or (failed and retry)
 
 
-def _needs_verdict(verdicts: LatestLines, judging: Judging, *, again: bool) -> bool:
+def _needs_verdict(verdicts: LatestLines, judging: Judging, *, retry: bool) -> bool:
     """`_lacks`, or whether the verdict is about another answer, which had the same id."""
     id = judging.instance.id
-    return _lacks(verdicts, id, again=again) or verdicts.outdated(id, judging.fingerprint)
+    return _lacks(verdicts, id, retry=retry) or verdicts.outdated(id, judging.fingerprint)
 
 
 def verdict_lines(verdict: PendingVerdict, ended: Judgment | StepError) -> EndedLines:
@@ -659,11 +661,11 @@ def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForeca
         scoring = target.scoring == judge
         path = target.directory / PER_ITEM if scoring else judgments_path(target.directory, judge)
         verdicts = LatestLines(path, judged_fingerprint)
-        again = plan.config.retry_failed or not scoring
+        retry_failed = plan.config.retry_failed or not scoring
         for judging in target.answers.stream(any_id):
             if judging.failure:
                 continue
-            if not _needs_verdict(verdicts, judging, again=again):
+            if not _needs_verdict(verdicts, judging, retry=retry_failed):
                 hashes_done.add(judging.question_hash)
                 continue
             if n_left % sampled_every == 0:

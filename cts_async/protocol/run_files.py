@@ -291,12 +291,13 @@ def check_files(directory: Path) -> None:
     Opening such a file for writing is refused anyway, but possibly after calls were paid. Also refuse a run that a
     cluster of version 0.7 left with parts of its journal unmerged. Raises UsageError.
     """
-    own = [directory / name for name in RUN_FILES]
+    paths = [directory / name for name in RUN_FILES]
     try:
         for name in RUN_FOLDERS:
             with suppress(FileNotFoundError), open_folder(directory / name) as folder:
-                own += (directory / name / entry for entry in os.listdir(folder))
-        for path in own:
+                for entry in os.listdir(folder):
+                    paths.append(directory / name / entry)
+        for path in paths:
             check_writable(path)
             check_writable(torn_path(path))
     except OSError as error:
@@ -372,20 +373,20 @@ def with_judges(manifest: Manifest, judges: Mapping[str, Mapping[str, Any]]) -> 
     of which nothing is recorded is accepted.
     """
     recorded = dict(manifest.further_judges)
-    for name, now in judges.items():
+    for name, settings in judges.items():
         path = judgments_path(manifest.directory, name)
-        before = recorded.get(name) or _of_the_run(manifest, name, now.get("prompts") or ())
-        changes = list(differences(before, now)) if before else []
+        before = recorded.get(name) or _settings_in_run(manifest, name, settings.get("prompts") or ())
+        changes = list(differences(before, settings)) if before else []
         if changes and path.exists() and path.stat().st_size:
             raise UsageError(
                 f"{path} has judgments by another {name}: {'; '.join(changes)}. "
                 "Use another name for the new judge, or move that file away to judge again"
             )
-        recorded[name] = now
+        recorded[name] = settings
     return recorded
 
 
-def _of_the_run(manifest: Manifest, name: str, prompts_now: Container[str]) -> Mapping[str, Any] | None:
+def _settings_in_run(manifest: Manifest, name: str, prompts_used: Container[str]) -> Mapping[str, Any] | None:
     """What determined the verdicts of a judge of the run itself; None if the run has no judge of that name.
 
     A run records the prompts of all its judges together: those that this one has now are compared.
@@ -393,7 +394,10 @@ def _of_the_run(manifest: Manifest, name: str, prompts_now: Container[str]) -> M
     if manifest.embedded:  # a run's identity names the embedded model by its file
         return None
     model = manifest.identity.models.get(f"judge {name}")
-    prompts = {
-        prompt: digest for prompt, digest in manifest.identity.prompts.items() if prompt in prompts_now
-    }
-    return {"model": model, "prompts": prompts} if model else None
+    if not model:
+        return None
+    prompts = {}
+    for prompt, digest in manifest.identity.prompts.items():
+        if prompt in prompts_used:
+            prompts[prompt] = digest
+    return {"model": model, "prompts": prompts}

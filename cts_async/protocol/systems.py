@@ -257,7 +257,7 @@ def choose_roles(config: RunConfig, defaults: Mapping[str, str], *, web: bool = 
 
 
 def resolve_all(
-    wanted: Mapping[str, Sequence[str]],
+    roles_by_model: Mapping[str, Sequence[str]],
     catalogue: Catalogue,
     environ: Mapping[str, str],
     *,
@@ -269,15 +269,15 @@ def resolve_all(
 ) -> dict[str, ModelSpec]:
     """Specs by name. Raises one UsageError that lists every missing variable with the roles that need it.
 
-    `wanted` maps a model's name to the roles it plays; `also_missing` lists what searches and visits lack, in the same
-    form. `options` are the command's options that choose other models, `trial` those that need no key.
+    `roles_by_model` has the roles that a model plays, by its name; `also_missing` lists what searches and visits lack,
+    in the same form. `options` are the command's options that choose other models, `trial` those that need no key.
 
     With `keyless`, keys and addresses may be missing: the plan is only looked at. With `keys_elsewhere`, only keys may
     be missing: the workers that execute the plan have them.
     """
     specs: dict[str, ModelSpec] = {}
     lacking: list[str] = []
-    for name, roles in wanted.items():
+    for name, roles in roles_by_model.items():
         if name == LEXICAL:
             continue
         missing = catalogue.missing_variables(name, environ)
@@ -318,12 +318,12 @@ def with_embedded_file(specs: Mapping[str, ModelSpec], environ: Mapping[str, str
     if not any(spec.embedded for spec in specs.values()):
         return dict(specs)
     stem = model_file(environ).stem
-    named = {}
+    specs_with_file = {}
     for name, spec in specs.items():
         if spec.embedded:
             spec = replace(spec, model=stem)
-        named[name] = spec
-    return named
+        specs_with_file[name] = spec
+    return specs_with_file
 
 
 def manifest_prices(specs: Iterable[ModelSpec]) -> dict[str, dict[str, float | None]]:

@@ -123,7 +123,7 @@ def reopen_data(manifest: Manifest, spec: str | None = None) -> Dataset:
     Its gold may have changed or be missing, see `dataset.gold_path`. Raises UsageError, InputError for other data.
     """
     recorded = manifest.data
-    other = "not the file this run was made with"
+    problem = "not the file this run was made with"
     chosen_by_user = spec is not None
     spec = spec or recorded.spec
     if not spec:
@@ -137,7 +137,7 @@ def reopen_data(manifest: Manifest, spec: str | None = None) -> Dataset:
         if chosen_by_user or not Path(error.path).exists():
             raise
         # A manifest is untrusted and may name any file: do not quote that file's content in a message.
-        raise InputError(error.path, other) from None
+        raise InputError(error.path, problem) from None
     if dataset.sha256() != manifest.identity.data.sha256:
-        raise InputError(dataset.path, f"{other} (its sha256 differs)")
+        raise InputError(dataset.path, f"{problem} (its sha256 differs)")
     return dataset

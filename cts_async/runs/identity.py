@@ -42,29 +42,29 @@ def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str =
     )
 
 
-def differences(recorded: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[str]:
+def differences(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> Iterator[str]:
     """Describe the fields that differ, few of each."""
     plain_fields: list[str] = []
     nested_fields: list[str] = []
-    for name in sorted(recorded.keys() | wanted.keys()):
-        if isinstance(recorded.get(name), Mapping) or isinstance(wanted.get(name), Mapping):
+    for name in sorted(recorded.keys() | current.keys()):
+        if isinstance(recorded.get(name), Mapping) or isinstance(current.get(name), Mapping):
             nested_fields.append(name)
         else:
             plain_fields.append(name)
     # Plain ones first, since nested ones, such as digests of prompts, mostly follow from them.
     for name in plain_fields + nested_fields:
-        descriptions = list(_differences_within(recorded.get(name), wanted.get(name), name))
+        descriptions = list(_differences_within(recorded.get(name), current.get(name), name))
         yield from descriptions[:FEW]
         if len(descriptions) > FEW:
             yield f"{len(descriptions) - FEW} more of {name}"
 
 
-def _differences_within(recorded: Any, wanted: Any, path: str) -> Iterator[str]:
-    if isinstance(recorded, Mapping) and isinstance(wanted, Mapping):
-        for key in sorted(recorded.keys() | wanted.keys()):
-            yield from _differences_within(recorded.get(key), wanted.get(key), f"{path}.{key}")
-    elif recorded != wanted:
-        yield f"{path} was {_short_json(recorded)}, now {_short_json(wanted)}"
+def _differences_within(recorded: Any, current: Any, path: str) -> Iterator[str]:
+    if isinstance(recorded, Mapping) and isinstance(current, Mapping):
+        for key in sorted(recorded.keys() | current.keys()):
+            yield from _differences_within(recorded.get(key), current.get(key), f"{path}.{key}")
+    elif recorded != current:
+        yield f"{path} was {_short_json(recorded)}, now {_short_json(current)}"
 
 
 def _short_json(value: Any) -> str:

@@ -344,13 +344,13 @@ def whole_run(directory: Path, *, journal: bool) -> OpenRun | None:
 
 def journal_of(place: Place, manifest: Manifest, root: Path) -> Path | None:
     """The journal of a run: its own, or the one above that its manifest names, provided that lies in `root`."""
-    own = place.path / STEPS
-    if shares_journal(manifest) and stat_of(own) == NO_FILE:
+    journal = place.path / STEPS
+    if shares_journal(manifest) and stat_of(journal) == NO_FILE:
         above = place.path.parent
         if above != root and root not in above.parents:
             return None
         return above / STEPS
-    return own
+    return journal
 
 
 def shares_journal(manifest: Manifest) -> bool:

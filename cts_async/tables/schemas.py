@@ -537,9 +537,9 @@ class _Generator(GenerateJsonSchema):
         return False
 
     def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
-        made = super().typed_dict_schema(schema)
-        made.pop("title", None)
-        return made
+        schema_json = super().typed_dict_schema(schema)
+        schema_json.pop("title", None)
+        return schema_json
 
 
 def run_schemas() -> dict[str, bytes]:

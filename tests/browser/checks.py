@@ -30,7 +30,11 @@ def measured(page: Page, name: str) -> Any:
 
 def faults(page: Page, names: Sequence[str]) -> Mapping[str, Any]:
     """By measure what it found; empty where nothing is wrong."""
-    return {name: found for name in names if (found := measured(page, name))}
+    faults_by_measure = {}
+    for name in names:
+        if lines := measured(page, name):
+            faults_by_measure[name] = lines
+    return faults_by_measure
 
 
 def lasting_faults(page: Page, names: Sequence[str]) -> Mapping[str, Any]:
@@ -44,10 +48,11 @@ def lasting_faults(page: Page, names: Sequence[str]) -> Mapping[str, Any]:
 def structure_faults(page: Page) -> list[str]:
     """What is wrong with names, headings and landmarks, in the tree that Chromium gives to screen readers."""
     nodes = accessibility_tree(page)
-    unnamed = [
-        f"no name: {node['role']}" for node in nodes if _CONTROLS.fullmatch(node["role"]) and not node["name"]
-    ]
-    return [*unnamed, *_heading_faults(nodes), *_landmark_faults(nodes)]
+    unnamed = []
+    for node in nodes:
+        if _CONTROLS.fullmatch(node["role"]) and not node["name"]:
+            unnamed.append(f"no name: {node['role']}")
+    return unnamed + _heading_faults(nodes) + _landmark_faults(nodes)
 
 
 def accessibility_tree(page: Page) -> list[dict[str, Any]]:
@@ -64,29 +69,40 @@ def accessibility_tree(page: Page) -> list[dict[str, Any]]:
             drawn.add(node["nodeId"])
         elif not node["ignored"]:
             nodes.append(_node(node))
-            drawn.update([node["nodeId"]] if nodes[-1]["role"] == "image" else ())
+            if nodes[-1]["role"] == "image":
+                drawn.add(node["nodeId"])
     return nodes
 
 
 def _node(node: Mapping[str, Any]) -> dict[str, Any]:
-    properties = {one["name"]: one["value"].get("value") for one in node.get("properties", ())}
+    level = 0
+    for entry in node.get("properties", ()):
+        if entry["name"] == "level":
+            level = entry["value"].get("value")
     name = node.get("name", {}).get("value", "").strip()
-    return {"role": node["role"]["value"], "name": name, "level": properties.get("level", 0)}
+    return {"role": node["role"]["value"], "name": name, "level": level}
 
 
 def _heading_faults(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     headings = [node for node in nodes if node["role"] == "heading"]
-    found = [f"empty heading of level {node['level']}" for node in headings if not node["name"]]
-    if [node["level"] for node in headings].count(1) != 1:
-        found.append(f"not one first heading: {[node['name'] for node in headings if node['level'] == 1]}")
+    titles = [node["name"] for node in headings if node["level"] == 1]
+    lines = []
+    if len(titles) != 1:
+        lines.append(f"not one first heading: {titles}")
     level = 0
     for node in headings:
+        if not node["name"]:
+            lines.append(f"empty heading of level {node['level']}")
         if node["level"] > level + 1:
-            found.append(f"heading {node['name']!r} of level {node['level']} after one of level {level}")
+            lines.append(f"heading {node['name']!r} of level {node['level']} after one of level {level}")
         level = node["level"]
-    return found
+    return lines
 
 
 def _landmark_faults(nodes: Sequence[Mapping[str, Any]]) -> list[str]:
     roles = [node["role"] for node in nodes]
-    return [f"{roles.count(role)} landmarks {role}" for role in ("main", "banner") if roles.count(role) != 1]
+    lines = []
+    for role in ("main", "banner"):
+        if roles.count(role) != 1:
+            lines.append(f"{roles.count(role)} landmarks {role}")
+    return lines

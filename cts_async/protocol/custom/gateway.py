@@ -84,7 +84,7 @@ class Gateway:
     async def serving(self) -> AsyncIterator[Gateway]:
         """Listen on a free loopback port."""
         loop = asyncio.get_running_loop()
-        allow_more_files(self._listener.most)
+        allow_more_files(self._listener.limit)
 
         def request(
             message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
-from cts_async.errors import StepError, UnusableOutput, UsageError, closest
+from cts_async.errors import CTSError, StepError, ToolError, UnusableOutput, UsageError, closest
 from cts_async.plugins import TOOLS, load, load_all
 from cts_async.records import DEFAULT_TOOLS, Source, ToolFailure, ToolUse
 from cts_async.search.tools import AgentSettings, Tools, reason_of, recorded_texts
@@ -174,7 +174,12 @@ class ToolWork:
         key = step_key(call.tool, self.ctx.job.id, self.version, arguments)
 
         async def execute(_: UnusableOutput | None) -> Executed:
-            return Executed({"text": await compute()})
+            try:
+                return Executed({"text": await compute()})
+            except CTSError:
+                raise
+            except Exception as error:  # whatever a tool of somebody else's does, it ends no run
+                raise ToolError(f"{type(error).__name__}: {error}", reason="broken tool") from error
 
         step = Step(
             name=f"{TOOL_STEP}{self.name}",
