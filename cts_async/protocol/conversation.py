@@ -122,7 +122,7 @@ class ModelAnswerer:
             prompt,
             language,
             ShortPhrase(exact=self.exact_unknown),
-            on_record=("clear_query",),
+            on_record=("clear_query",),  # every result has it as `fused_query`
             policy=policy,
             **fields,
             clarification_question=view.question,
@@ -178,6 +178,7 @@ async def converse(
         if system.mode == "select":
             choices = SelectorView(instance.intent, history, offer.offered)
             chosen = await participants.selector.select(ctx, choices, n)
+            # What was chosen is what the Clarifier reformulates at the next turn.
             query = reply = offer.offered[chosen]
             turn = replace(turn, chosen=chosen, query=query)
         else:
@@ -225,6 +226,7 @@ async def answer_all(
     ctx: Context, participants: Participants, instance: Instance, questions: tuple[str, ...]
 ) -> tuple[Answer, ...]:
     """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2)."""
+    # In calls of their own: the User Answerer sees one question and no other.
     calls = []
     for n, question in enumerate(questions, 1):
         view = AnswererView(instance.intent, question)

@@ -211,6 +211,7 @@ def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Jo
         is_new_query = instance.query not in queries_seen
         queries_seen.add(instance.query)
         for system, run in files.items():
+            # Nobody answers there, so that the intent does not matter: the query's first instance stands for all.
             if system.mode == "at-once" and not is_new_query:
                 continue
             if run.needs_work(instance.id, retry_failed=plan.config.retry_failed):

@@ -186,6 +186,7 @@ async def build_gold(plan: GoldPlan, environ: Mapping[str, str], events: Events)
     try:
         await execute(plan, environ, events, _open_jobs)
     except RunStopped:
+        # Hours of searches are worth having, also where the build ends early.
         publish(plan)
         raise
     publish(plan)
@@ -194,6 +195,7 @@ async def build_gold(plan: GoldPlan, environ: Mapping[str, str], events: Events)
 def publish(plan: GoldPlan) -> int:
     """Write the gold file from the run directory; return the number of its intents."""
     out = plan.build.out
+    # Once more: the file may have been edited while the build ran.
     check_target(out, plan.finished(), force=plan.build.force)
     return write_gold(out, plan.finished())
 
@@ -301,6 +303,7 @@ def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) 
         line = results.line(id) if results.failed(id) is False else None
         if line is None:
             continue
+        # The run directory may have been edited, too: what is no gold must not become a gold file.
         if not (isinstance(line.get("gold"), dict) and isinstance(line.get("fused_query"), str)):
             raise InputError(
                 directory / RESULTS, f"the line of {id!r} is damaged: remove it to make it again"

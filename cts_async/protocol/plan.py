@@ -88,6 +88,15 @@ class CommandPlan(ABC):
         return any(spec.demo for spec in self.specs.values())
 
     @property
+    def specs_by_model(self) -> dict[str, ModelSpec]:
+        """Every model that a step may have asked, by its id at the provider."""
+        specs: list[ModelSpec] = []
+        if self.catalogue is not None:  # code of the user's may have asked any of its models
+            specs += self.catalogue.models.values()
+        specs += self.specs.values()
+        return {spec.model: spec for spec in specs}
+
+    @property
     def reachable(self) -> Sequence[ModelSpec]:
         """The models that code of the user's may ask: all of the catalogue, or none without such code."""
         if self.catalogue is None:
@@ -269,7 +278,7 @@ class Plan(SystemsPlan):
             identity["agent_prompt"] = self.agent_prompt
         if self.config.empty_answers != "fail":
             identity["empty_answers"] = self.config.empty_answers
-        if self.searches:
+        if self.searches:  # the agent's prompt has it
             identity["current_date"] = self.current_date
         identity["seed"] = self.config.seed
         if self.config.as_published:
@@ -406,6 +415,7 @@ def _unchanged(prompts: PromptSet, player: str, used: Sequence[Prompt]) -> Usage
 
 def n_supporters_of(config: RunConfig) -> int:
     """How many of User Answerer and Rewriter a run's Clarifiers need."""
+    # "questions", "answers", "rewrite": each stage after the first needs one more of them.
     return STAGES.index(config.stop_after or "rewrite")
 
 
@@ -427,6 +437,7 @@ def make_plan(
     prompts, catalogue = choose_prompts(config, catalogue)
     config, given_rows = with_given(config)
     if config.stop_after:
+        # Reference points do nothing but search.
         config = replace(config, no_judge=True, references=())
     config, custom = label_players(config, catalogue)
     rewrites: Iterable[str] = ()
@@ -472,6 +483,7 @@ def make_plan(
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
     if config.as_published:
         _check_published(config)
+        # The paper's judge has all nuggets in one call, however long its replies become.
         specs = {name: _judging_in_one_call(spec, most_nuggets) for name, spec in specs.items()}
 
     def instances() -> Iterator[Instance]:

@@ -439,8 +439,8 @@ def open_budget(plan: CommandPlan, events: Events) -> Budget | None:
     if not config.is_limited:
         return None
     judging_steps = tuple(f"{JUDGING}{judge}" for judge in plan.judges)
+    # What custom judges ask of models.
     steps_within = tuple(f"{step}/" for step in judging_steps)
-    """What custom judges ask of models."""
 
     def counts(step: str) -> bool:
         if not step.startswith(JUDGING):
@@ -450,10 +450,7 @@ def open_budget(plan: CommandPlan, events: Events) -> Budget | None:
     limits = BudgetLimits(config.max_calls, config.max_tokens, config.max_usd)
     spent = NOTHING
     if limits != BudgetLimits():
-        prices = {}
-        if plan.catalogue is not None:  # custom roles may have asked any of its models
-            prices = {spec.model: model_prices(spec) for spec in plan.catalogue.models.values()}
-        prices |= {spec.model: model_prices(spec) for spec in plan.specs.values()}
+        prices = {model: model_prices(spec) for model, spec in plan.specs_by_model.items()}
         spent = spent_before(plan.journals, prices, counts)
     return Budget(limits, spent, deadline=deadline_at(config.deadline), events=events)
 

@@ -198,6 +198,7 @@ class RunFiles:
 
     def close(self) -> None:
         """Write what is pending and close. Raises StorageFull if the disk refused it."""
+        # Each is closed, also where the disk has refused another's last lines.
         with ExitStack() as logs:
             if self._own_journal:
                 logs.callback(self.journal.close)
@@ -247,6 +248,7 @@ def recorded_session(
         if manifest is None:
             _check_no_results(directory, record.option)
             manifest = Manifest(directory=directory)
+        # A session with a smaller --limit makes the run no smaller.
         expected = max(int(record.notes.get("n_expected", 0)), manifest.n_expected)
         session: dict[str, Any] = {"start": _stamp(), "end": None, "wall_s": None}
         written = {
@@ -266,6 +268,7 @@ def recorded_session(
             raise
         finally:
             session.update(session_notes(), end=_stamp(), wall_s=round(time.monotonic() - began, 3))
+            # The directory may have been replaced by another one meanwhile, as by a copy that was moved there.
             if is_still_ours():
                 write_json(directory / MANIFEST, written)
 

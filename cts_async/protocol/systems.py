@@ -289,7 +289,7 @@ def resolve_all(
         needed = [variable for variable in missing if variable not in optional]
         for variable in needed:
             lacking.append(f"{variable} ({', '.join(roles)}: {name})")
-        if needed:
+        if needed:  # all that is missing is told together, in one error
             continue
         # An address that nobody can reach, lest a request goes anywhere by mistake (RFC 6761: .invalid).
         placeholders = {variable: f"http://{variable.lower()}.invalid/v1" for variable in optional}

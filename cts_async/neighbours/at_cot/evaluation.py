@@ -68,6 +68,7 @@ def open_judgments(
     from cts_async.search.backends.corpus import Corpus
     from cts_async.search.rankers import CrossEncoderRanker
 
+    # Both raise for a name that they do not know, before the corpus is read.
     for name in config.measures:
         retrieval.measure(name)
     paper_columns(config.published, dataset.name)
@@ -163,6 +164,7 @@ def evaluate_conversations(
     """
     measures = config.measures
     paper = paper_columns(config.published, dataset.name)
+    # Once: `instances` may be a stream.
     queries, intents = {}, {}
     for instance in instances:
         queries[instance.id], intents[instance.id] = instance.query, instance.intent
@@ -210,7 +212,7 @@ def evaluate_conversations(
                 on_progress=partial(on_progress, "comparing questions"),
             )
             notes |= dict.fromkeys(_generation_notes(group_tables, group, by_turn))
-        group_tables += retrieval_tables
+        group_tables += retrieval_tables  # tables 5 to 7 before table 8, as in the paper
         tables += _tables_of_group(group_tables, name) if len(groups) > 1 else group_tables
     if retrieved and not any(by_turn.cells for by_turn in retrieved):
         note = "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
@@ -371,6 +373,7 @@ def turn_tables(
         if paper is not None and name == paper.measure:
             column = paper.retrieval
         yield turn_table(by_turn, name, caption, column)
+    # A test against q itself (`gains`) has the same fields, so that one file has them all.
     tests = [*by_turn.tests, *by_turn.gains]
     columns = tuple(Column(name, text(name)) for name in retrieval.SchemeTest.__slots__)
     rows = [asdict(test) | {"judgments": caption} for test in tests]

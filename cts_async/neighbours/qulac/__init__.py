@@ -40,6 +40,7 @@ KIND: Final = Kind(
     position=2,
 )
 
+# Each command imports what it needs when it runs: starting `cts` must not load numpy or pydantic.
 app: Final = typer.Typer(rich_markup_mode=None)
 
 QulacPath = Annotated[Path, typer.Argument(metavar="FILE", help="The file qulac.json.")]

@@ -205,7 +205,7 @@ class Rules:
             yield self._finding("provenance", step, "this run has no such turn")
         player = self._custom_player(role)
         if asking is not None:
-            yield from self._asked(step, request, record, asking)
+            yield from self._leaks_in_question(step, request, record, asking)
         elif player is not None:
             yield from self._custom(step, request, role, player)
             if role == "answer":
@@ -445,7 +445,7 @@ class Rules:
         n_turns = {"clarify": turn - 1, "reformulate": turn}.get(role)
         return self._hidden(n_turns)
 
-    def _asked(
+    def _leaks_in_question(
         self, step: str, request: Mapping[str, Any], record: Record, role_step: str
     ) -> Iterator[Finding]:
         """Find text that occurs only in q* in what a custom role asked a model or a tool."""

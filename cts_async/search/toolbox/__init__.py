@@ -384,10 +384,10 @@ class Toolbox:
                     return tool.read(arguments)
                 except InvalidArguments as error:
                     return InvalidCall(str(error), requested.raw)
-        known = " and ".join(filter(None, (", ".join(self.names[:-1]), self.names[-1])))
-        verb = "tools are" if len(self.names) > 1 else "only tool is"
-        reason = f"there is no tool {one_line(requested.tool)[:40]!r}; the {verb} {known}"
-        return InvalidCall(reason, requested.raw)
+        names = f"the only tool is {self.names[-1]}"
+        if len(self.names) > 1:
+            names = f"the tools are {', '.join(self.names[:-1])} and {self.names[-1]}"
+        return InvalidCall(f"there is no tool {one_line(requested.tool)[:40]!r}; {names}", requested.raw)
 
     def call_rules(self, links: Sequence[str]) -> dict[str, str]:
         """The grammar rules of the calls that can be made now, by tool."""
@@ -418,9 +418,9 @@ def open_toolbox(names: Sequence[str] = DEFAULT_TOOLS) -> Toolbox:
         try:
             tools.append(load(TOOLS, name))
         except LookupError:
-            known = [tool.name for tool in every_tool().tools]
-            near = closest(name, known)
-            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(known)}"
+            every_name = every_tool().names
+            near = closest(name, every_name)
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(every_name)}"
             raise UsageError(f"--tools: no tool is called {name!r}{hint}") from None
     if not tools:
         raise UsageError("--tools: name one tool at least")
