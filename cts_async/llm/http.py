@@ -134,7 +134,7 @@ class HttpEndpoint:
     ) -> HttpResponse:
         """Send one request and return its complete response, within `total_s` and with no pause longer than `idle_s`.
 
-        `headers` are the result of `encode_headers`. The response body has at most `max_bytes` (MAX_BYTES), decompressed.
+        `headers` are the result of `encode_headers`. The body has at most `max_bytes` (MAX_BYTES), decompressed.
         `keep_headers` returns all headers also of a 200. Raises TimeoutError (aiohttp.ConnectionTimeoutError where
         nothing was sent yet) and aiohttp.ClientError.
         """
