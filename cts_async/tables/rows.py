@@ -18,7 +18,7 @@ from cts_async.errors import InputError, UsageError
 from cts_async.records import Failure, Instance
 from cts_async.runs.files import reopen_data
 from cts_async.runs.finished import FailedItem, FinishedRun, Item, RunPath, read_path
-from cts_async.runs.journal import Spent, journal_of, spent_by
+from cts_async.runs.journal import InstanceSpending
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.untrusted import further_texts
 
@@ -155,7 +155,7 @@ def _about(run: FinishedRun) -> Row:
 
 def _instances(run: FinishedRun, waiting: Sequence[Instance]) -> Iterator[Row]:
     """Yield the rows of a run by id: the finished ones and the failures, then the unfinished ones."""
-    spending = _Spending(run.directory)
+    spending = _SpendingColumns(run.directory)
     head = _about(run) | {"clarifier": run.clarifier or None, "k": run.k}
     for id, item in run.outcomes():
         row = head | {"id": id}
@@ -216,8 +216,8 @@ def _error(failure: Failure) -> Row:
     return dict(zip(_ERROR, (failure.step or None, failure.kind, failure.message), strict=True))
 
 
-class _Spending:
-    """Calls, tokens, seconds and dollars of each instance of a run, from its journal; unknown without one."""
+class _SpendingColumns:
+    """Calls, tokens, seconds and dollars of each instance of a run; unknown without a journal."""
 
     def __init__(self, directory: Path) -> None:
         manifest = manifest_of(directory)
@@ -231,7 +231,8 @@ class _Spending:
             self._by_id = spent_by(journal, str)
 
     def of(self, id: str) -> Row:
-        if self._by_id is None:
+        spent = self._spending.spent_on(id)
+        if spent is None:
             return {}
         spent = self._by_id.get(self._prefix + id, Spent())
         row: Row = {"calls": spent.calls, "input_tokens": None, "output_tokens": None}

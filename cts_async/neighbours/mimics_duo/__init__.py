@@ -107,7 +107,7 @@ def show_tables_beside_paper(
             f"Ties: {draws:,} draws, seed {seed}; exact: over all orders of tied items, nothing drawn."
         )
     n, n_released, warning = len(panes), statistics.RELEASED_PANES, None
-    if n != n_released:
+    if n != n_released:  # a part of the release, or other panes in its format
         warning = f"Panes here: {n:,}. What is printed is of {n_released:,} others, and no measure of these."
         notes.append(warning)
     value = {
@@ -220,6 +220,7 @@ def show_ltr(
     from cts_async.tables.table import show_tables
 
     rankers = rankers_named(ranker or ())
+    # All names are checked before anything is trained.
     shown = features_of
     if not shown:
         shown = "rankboost" if "rankboost" in rankers else next(iter(rankers))

@@ -53,8 +53,8 @@ class TiedLists:
     def alone(self) -> Array:
         """True where one item alone has the highest label, and one alone the highest score; (queries,) bool."""
         best = self.levels == self.levels.max(axis=1, keepdims=True)
-        both: Array = (best.sum(axis=1) == 1) & (self.ideal.sum(axis=1) == 1)
-        return both
+        is_alone: Array = (best.sum(axis=1) == 1) & (self.ideal.sum(axis=1) == 1)
+        return is_alone
 
     def select(self, queries: Array) -> TiedLists:
         """The lists of `queries`, (queries,) bool."""

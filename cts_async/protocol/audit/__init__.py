@@ -129,16 +129,15 @@ def _contradictions(directory: Path) -> Iterator[str]:
     """Say which stored scores are not those of their labels, by the standalone scorer."""
     for path in (directory / RESULTS, *sorted((directory / JUDGMENTS).glob("*.jsonl"))):
         reports: list[str] = []
-        with suppress(
-            scorer.BadInput, OSError
-        ):  # damage is reported elsewhere; what was read before it counts
+        # Damage is reported elsewhere; what was read before it counts.
+        with suppress(scorer.BadInput, OSError):
             scorer.read_outcomes(path, report=reports.append)
         contradictions = [report for report in reports if "restore_score_100 is" in report]
         if contradictions:
-            first = "; ".join(contradictions[:MOST_CONTRADICTIONS])
+            examples = "; ".join(contradictions[:MOST_CONTRADICTIONS])
             yield (
                 f"{path}: {len(contradictions)} stored score(s) contradict their nuggets, and are recomputed "
-                f"everywhere: {first}"
+                f"everywhere: {examples}"
             )
 
 
@@ -299,9 +298,8 @@ def _read_sources(manifest: Manifest, spec: str | None) -> Sources:
         if people is not None and dataset.annotations is not None:
             people = dataset.annotations().pairs
     except UsageError as error:
-        if (
-            spec is not None
-        ):  # what the user names must be the run's data; what the manifest names may have moved
+        # What the user names must be the run's data; what the manifest names may have moved.
+        if spec is not None:
             raise
         notes.append(f"q and q* were taken from {RESULTS}: {error}; use --data to name the data")
     rows = None
