@@ -221,28 +221,25 @@ class _SpendingColumns:
 
     def __init__(self, directory: Path) -> None:
         manifest = manifest_of(directory)
-        journal, shared = journal_of(manifest)
-        self._prefix = ""
-        if shared:  # with other runs, whose instances have the same ids
-            self._prefix = f"{directory.name}/"
-        self._prices = manifest.prices
-        self._by_id: Mapping[str, Spent] | None = None
-        if manifest.raw and journal.is_file():
-            self._by_id = spent_by(journal, str)
+        self._spending, self._prices = InstanceSpending(manifest), manifest.prices
 
     def of(self, id: str) -> Row:
         spent = self._spending.spent_on(id)
         if spent is None:
             return {}
-        spent = self._by_id.get(self._prefix + id, Spent())
-        row: Row = {"calls": spent.calls, "input_tokens": None, "output_tokens": None}
-        reported = [tokens for tokens in spent.tokens.values() if tokens]
-        if reported or not spent.calls:  # else no server told its tokens: that is not 0
-            row["input_tokens"] = sum(tokens["input"] for tokens in reported)
-            row["output_tokens"] = sum(tokens["output"] for tokens in reported)
-        row["model_s"] = round(spent.latency_s, 4)
-        row["cost_usd"] = spent.cost_usd(self._prices)
-        return row
+        input_tokens: int | None = None
+        output_tokens: int | None = None
+        charged = [tokens for tokens in spent.tokens.values() if tokens]
+        if charged or not spent.calls:
+            input_tokens = sum(tokens["input"] for tokens in charged)
+            output_tokens = sum(tokens["output"] for tokens in charged)
+        return {
+            "calls": spent.calls,
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
+            "model_s": round(spent.latency_s, 4),
+            "cost_usd": spent.cost_usd(self._prices),
+        }
 
 
 def _nuggets(run: FinishedRun) -> Iterator[Row]:
