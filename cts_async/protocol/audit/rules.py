@@ -320,7 +320,7 @@ class Rules:
             self._replies.pairs_of[query] = _question_answer_pairs(possible[0])
         yield from self._leaks(step, request, self._hidden(turn), {})
 
-    def _check_rewrite(self, step: str, request: Mapping[str, Any], q_hat: str | None) -> Iterator[Finding]:
+    def _check_rewrite(self, step: str, request: Mapping[str, Any], query: str | None) -> Iterator[Finding]:
         yield from self._check_form(step, request, "rewrite", {"blurred_query", "qa_pairs"})
         fields = dict_at(request, "fields")
         if fields.get("blurred_query") != self._queries.query:
@@ -328,8 +328,8 @@ class Rules:
         pairs = self._rendered_pairs(str(fields.get("qa_pairs")))
         if pairs is None:
             yield self._finding("provenance", step, "qa_pairs is not exactly what was asked and answered")
-        elif q_hat is not None:
-            self._replies.pairs_of[q_hat] = pairs
+        elif query is not None:
+            self._replies.pairs_of[query] = pairs
         yield from self._leaks(step, request, self._hidden(), {})
 
     def _check_search_turn(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
