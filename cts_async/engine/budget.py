@@ -160,7 +160,8 @@ class Budget:
                 self._take(cost)
                 granted.set_result(None)
             heappop(self._waiting)
-        if self._waiting and not self.in_flight:  # the oldest would wait for ever
+        # Nothing is in flight that could give back what it does not use: the oldest would wait for ever.
+        if self._waiting and not self.in_flight:
             self.stop(exhausted(self.limits, self.spent, self._waiting[0][2]))
 
 

@@ -315,6 +315,7 @@ class AppendLog:
         pending, self._pending, self._scheduled = self._pending, [], False
         if self._fd < 0 or not pending:
             return
+        # The lock of the run directory makes this process the only one that appends, so the end is where it was.
         offset = self._end
         try:
             if not is_open_file(self.place, self._fd):

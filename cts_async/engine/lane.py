@@ -172,6 +172,7 @@ class Lane:
             return await granted
         except asyncio.CancelledError:
             if granted.done() and not granted.cancelled() and granted.exception() is None:
+                # Granted and cancelled in the same turn of the loop: nothing is sent with this permit.
                 self.abandoned(granted.result())
             raise
 
@@ -219,6 +220,7 @@ class Lane:
             for unit, per_min in self._account.learn(asyncio.get_running_loop().time(), permit, quotas):
                 self._work.set()
                 self._events.emit(LimitLearned(self.name, unit, per_min))
+        # Last: it admits the next caller, by what has been recorded until then.
         self._leave()
 
     def forbidden(self, permit: Permit, error: RequestForbidden, step_key: str) -> ProviderRefused | None:
@@ -276,6 +278,7 @@ class Lane:
         n_connected = self.in_flight - 1
         self.window.lower_ceiling(n_connected)
         self._release_probe(permit)
+        # Nothing was sent, so the server has counted nothing.
         self._account.give_back(permit)
         if not self._short_of_files:
             self._short_of_files = True
@@ -300,6 +303,7 @@ class Lane:
 
     def stop(self, reason: RunStopped) -> None:
         """Admit nobody any more; `reason` is raised in all waiters."""
+        # The first reason counts, as in the runner.
         self.stopped = self.stopped or reason
         for waiter in self._waiting:
             if not waiter.granted.done():
@@ -338,6 +342,7 @@ class Lane:
         while self._waiting:
             oldest = self._waiting[0]
             if oldest.granted.done():
+                # Cancelled: who leaves stays in the heap until its turn.
                 heappop(self._waiting)
             elif self._is_free(oldest.tokens, oldest.reserved):
                 heappop(self._waiting)
@@ -378,6 +383,7 @@ class Lane:
         self.in_flight -= 1
         if self._limited:
             self._left_at = asyncio.get_running_loop().time()
+        # The caller at a gate is the oldest: nobody may take the place for which it waits.
         if self._waiting and not self._account.awaited:
             self._pump()
             if self._waiting and self.in_flight < self.window.size:

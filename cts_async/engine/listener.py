@@ -83,6 +83,7 @@ class BoundedListener:
                 await asyncio.sleep(_NO_DESCRIPTOR_S)
                 continue
             if not self._make_room():
+                # All are in the middle of a request: those are never closed.
                 client.close()
                 continue
             with suppress(OSError):

@@ -108,6 +108,7 @@ def plan_conversations(
 ) -> ConversePlan:
     """Check models, keys and data. Raises UsageError; starts and writes nothing."""
     prompts, catalogue = choose_prompts(config, catalogue)
+    # The part of a run that comes before its search, for what both plan alike.
     asking = RunConfig(
         models=config.models,
         schemes=config.schemes,

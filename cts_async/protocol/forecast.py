@@ -141,7 +141,10 @@ class StepsForecast:
 
 def total_of(work: Iterable[StepsForecast]) -> Effort:
     """The sum of all efforts."""
-    return sum((steps.effort for steps in work), Effort())
+    total = Effort()
+    for steps in work:
+        total += steps.effort
+    return total
 
 
 # --- What a run has used so far, from its files, which may not exist yet or may be growing
@@ -510,10 +513,11 @@ class Forecast:
 
         None if a search engine or page reader has no price: for requests there is no such bound.
         """
-        if any(tool.effort.calls and not tool.each.priced for tool in self.tools):
-            return None
+        for tool in self.tools:
+            if tool.effort.calls and not tool.each.priced:
+                return None
         _, dearest = dearest_prices()
-        unpriced = total_of(work for work in self.work if not work.each.priced)
+        unpriced = total_of([steps for steps in self.work if not steps.each.priced])
         usd_per_million = (
             unpriced.input_tokens * dearest.input_usd_per_mtok
             + unpriced.output_tokens * dearest.output_usd_per_mtok
@@ -522,7 +526,7 @@ class Forecast:
 
     def of(self, system: str) -> Effort:
         """The effort of one system."""
-        return total_of(work for work in self.work if work.system == system)
+        return total_of([steps for steps in self.work if steps.system == system])
 
 
 def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Forecast:

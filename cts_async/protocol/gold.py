@@ -132,6 +132,7 @@ def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, st
     extractor = config.extractor or config.every_role or catalogue.roles.get("extractor") or PAPER_SUPPORT
     if is_custom(extractor, catalogue):
         raise UsageError(f"{extractor}: nuggets are extracted by a model; name one with --extractor")
+    # A build is a run of the reference point `gold`, whose searches are then read by the extractor.
     plan = make_plan(_search_of_intents(config), catalogue, environ, extractor=extractor)
     built = GoldPlan(
         **{field.name: getattr(plan, field.name) for field in fields(plan)},
@@ -327,7 +328,10 @@ def check_target(out: Path, lines: Iterable[bytes], *, force: bool) -> None:
     """
     if out.is_dir():
         raise UsageError(f"--out {out}: is a directory; name a file in it")
-    folder = next(parent for parent in out.absolute().parents if parent.exists())
+    # Folders above it that do not exist are made when it is written.
+    folder = out.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise UsageError(f"--out {out}: cannot write in {folder}")
     try:

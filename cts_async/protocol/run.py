@@ -730,10 +730,9 @@ def judge_names(plan: Plan) -> tuple[str, ...]:
 
 def _judges_to_complete(plan: Plan) -> tuple[str, ...]:
     """The judges whose verdicts a recorded answer can lack: the lexical one has no provider that could be gone."""
-    scoring, *further = judge_names(plan) or ("",)
-    if not scoring:
-        return ()
-    return (scoring, *(judge for judge in further if judge != LEXICAL))
+    names = judge_names(plan)
+    # The scoring judge may be the lexical one: its labels stand in the results.
+    return names[:1] + tuple(judge for judge in names[1:] if judge != LEXICAL)
 
 
 def _jobs(plan: Plan, resources: Resources, cast: Cast, files: Files) -> Iterator[Job]:

@@ -81,9 +81,11 @@ def systems_of(
     scheme, and is left out of mode "select", since it asks questions.
     """
     schemes, modes = dict.fromkeys(config.schemes), dict.fromkeys(config.modes)
-    model_pairs = [
-        (scheme, mode) for scheme, mode in product(schemes, modes) if scheme != "cts" or mode == "at-once"
-    ]
+    model_pairs: list[tuple[Scheme, Mode]] = []
+    for scheme, mode in product(schemes, modes):
+        # The benchmark's own scheme has no prompt for a single turn.
+        if scheme != "cts" or mode == "at-once":
+            model_pairs.append((scheme, mode))
     custom_pairs: list[tuple[Scheme, Mode]] = [("cts", mode) for mode in modes if mode != "select"]
     # A command without Clarifiers (`--rewrites`) has no use for a scheme or mode either: that is no reason to accept it.
     only_custom = bool(config.models) and all(name in custom for name in config.models)
