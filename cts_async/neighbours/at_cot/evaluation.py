@@ -27,6 +27,7 @@ from cts_async.neighbours.at_cot.generation import (
 )
 from cts_async.neighbours.inputs import published, read_judgments
 from cts_async.records import SCHEMES, Instance, Mode
+from cts_async.runs.conversations import ConversationRun, read_conversation_run
 from cts_async.runs.files import RESULTS, reopen_data
 from cts_async.runs.results import read_results
 from cts_async.search.rankers import Ranker
@@ -168,9 +169,7 @@ def evaluate_conversations(
     for instance in instances:
         queries[instance.id], intents[instance.id] = instance.query, instance.intent
     runs = [
-        retrieval.read_conversation_run(directory)
-        for directory in directories
-        if (directory / "run.json").exists()
+        read_conversation_run(directory) for directory in directories if (directory / "run.json").exists()
     ]
     if judgments is None or judgments.by_people is None:
         # Values of table 8 are comparable only where people judged.
@@ -241,7 +240,7 @@ def _tables_of_group(tables: Iterable[DataTable], group: str) -> Iterator[DataTa
 
 def _generation_notes(
     tables: Sequence[DataTable],
-    runs: Sequence[retrieval.ConversationRun],
+    runs: Sequence[ConversationRun],
     by_turn: retrieval.TurnRetrieval | None,
 ) -> Iterator[str]:
     """Notes on the questions behind tables 5 to 7 and the correlation."""
