@@ -344,6 +344,7 @@ def user_config_file(environ: Mapping[str, str]) -> Path | None:
 def read_tables(path: Path) -> dict[str, dict[str, Any]]:
     """Read the tables of a cts.toml by name, each perhaps empty; their content is not checked. Raises InputError."""
     try:
+        # With or without a byte order mark, which editors on Windows write and tomllib refuses.
         data = tomllib.loads(read_file(path, MAX_CONFIG_BYTES).decode("utf-8-sig"))
     except OSError as error:
         raise InputError(path, f"cannot be read: {error.strerror or error}") from error
@@ -363,6 +364,7 @@ def read_tables(path: Path) -> dict[str, dict[str, Any]]:
         raise InputError(path, f"is nested more than {MAX_DEPTH} levels deep") from None
     except ValueError:  # int() refuses more than 4,300 digits
         raise InputError(path, "not valid TOML: a number has too many digits") from None
+    # A misspelled table would be ignored, and its models missed much later.
     for name, value in data.items():
         if name not in TABLES:
             raise InputError(path, f"unknown table{suggestion(name, TABLES)}", field=name)

@@ -43,6 +43,7 @@ from typing import Any, ClassVar, Final
 EXIT_OK: Final = 0
 EXIT_SOME_FAILED: Final = 1
 EXIT_USAGE: Final = 2
+# EX_TEMPFAIL of sysexits.h: what failed may succeed later.
 EXIT_RESUMABLE: Final = 75
 _LONGEST_FIELD: Final = 120
 

@@ -34,10 +34,12 @@ def open_file(path: Path, flags: int, mode: int = 0o644) -> int:
 
     Raises OSError, also if the file or its folder is a symbolic link, or the file is a device or a named pipe.
     """
+    # Through the folder's descriptor: the folder that was checked is the one that is written in.
     with open_folder(path.parent) as folder:
         try:
             fd = os.open(path.name, flags | _SAFE, mode, dir_fd=folder)
         except OSError as error:
+            # A link (EMLINK on BSD), or a named pipe that nobody reads: the system's words do not say which.
             if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
                 _check_at(folder, path)
             raise
@@ -160,6 +162,7 @@ def _replaced(path: Path, *, sync: bool) -> Iterator[BinaryIO]:
         # A leftover of a killed process with the same id, or a link that somebody prepared.
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
+        # The umask decides who may read it, as for every file that the user makes.
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFE, 0o666, dir_fd=folder)
         try:
             with os.fdopen(fd, "wb") as file:

@@ -93,6 +93,7 @@ _HALF_TAG: Final = re.compile(r"<[/a-z_]{0,15}\s*\Z", re.IGNORECASE)
 
 
 def _without_half_tag(text: str) -> str:
+    # At the end alone: in the whole of a long text, each "<" would be tried.
     match = _HALF_TAG.search(text, max(0, len(text) - 64))
     if match is None:
         return text

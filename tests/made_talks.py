@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cts_async.analysis.retrieval import ConversationRun, read_conversation_run
+from cts_async.runs.conversations import ConversationRun, read_conversation_run
 from cts_async.search.backends import Ranked
 
 

@@ -25,7 +25,13 @@ QUOTED = [
 
 def test_the_guides_show_an_example_of_everything_that_can_be_added() -> None:
     folders = {str(Path(name).parent) for name, _ in QUOTED}
-    added = {"cts_async/llm/apis", "cts_async/datasets/kinds", "cts_async/tables/statistics", "my_lab"}
+    added = {
+        "cts_async/llm/apis",
+        "cts_async/datasets/kinds",
+        "cts_async/tables/statistics",
+        "cts_async/search/toolbox",
+        "my_lab",
+    }
     assert added <= folders
 
 

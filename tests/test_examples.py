@@ -20,7 +20,7 @@ COPIED = ("cts_async", "tests", "data", "docs", "prompts")
 SUITES = (
     *("tests/test_layering.py", "tests/test_plugins.py"),
     *("tests/datasets/test_kinds.py", "tests/cli/test_cli_data.py", "tests/cli/test_cli_models.py"),
-    *("tests/llm/test_catalog.py", "tests/tables/test_diagnosis.py"),
+    *("tests/llm/test_catalog.py", "tests/tables/test_diagnosis.py", "tests/search/test_toolbox.py"),
     *(
         f"tests/test_golden_runs.py::test_command_prints_and_writes_what_0_7_0_did[{command}]"
         for command in ("diagnose", "report", "data-list", "models")

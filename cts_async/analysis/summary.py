@@ -68,7 +68,10 @@ class ResultColumns:
         """A sentence on stored scores that are not those of their labels; "" without any."""
         self.judge = index.judge
         """The first judge named by a line."""
-        rows, lines = index.rows(), index.lines()
+        rows = np.empty(0, np.int64)
+        if by_id or seen.counts or seen.tools:  # else 8 bytes a line for nothing
+            rows = index.rows()
+        lines = index.lines()
         if by_id:
             rows = np.array(sorted(rows.tolist(), key=seen.names.__getitem__), np.int64)
             lines = index.lines_at(rows)
@@ -181,7 +184,7 @@ class _Extras:
         """Ids, if they are wanted."""
         self.counts, self.codes = array("q"), array("b")
         """Labels of each line, and all of them as indexes of LABELS, if they are wanted."""
-        self._tools: dict[int, Mapping[str, Any]] = {}
+        self.tools: dict[int, Mapping[str, Any]] = {}
         """By line; those of candidates have none."""
 
     def add(self, number: int, line: Line) -> None:
@@ -190,7 +193,7 @@ class _Extras:
             self.names.append(line["id"])
         search = line.get("search")
         if isinstance(search, Mapping) and isinstance(search.get("tools"), Mapping):
-            self._tools[number] = search["tools"]
+            self.tools[number] = search["tools"]
         if self._with_labels:
             nuggets: Sequence[Any] = ()
             if not failed(line):
@@ -201,10 +204,10 @@ class _Extras:
     def tools_of(self, rows: Array) -> ToolHealth:
         """Return the health of the tools over the lines of these numbers."""
         health = ToolHealth()
-        if self._tools:
+        if self.tools:
             for number in np.sort(rows).tolist():
-                if number in self._tools:
-                    health.add(self._tools[number])
+                if number in self.tools:
+                    health.add(self.tools[number])
         return health
 
 

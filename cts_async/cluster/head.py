@@ -301,6 +301,7 @@ class Head:
         self._events.emit(WorkersInUse(lambda: self.workers, self._cluster.workers, self._cluster.address))
         try:
             if not self._ending:
+                # Ends after the workers: what silent ones have under way is released by it, and lanes are dispatched.
                 async with anyio.create_task_group() as background:
                     limits = Limits(self._budget, self._events, background, self.stop)
                     async with anyio.create_task_group() as workers:
@@ -420,6 +421,7 @@ class Head:
         try:
             await self._append(entry, update)
         except CTSError as reason:
+            # What is not in the journal is not done: the worker goes, and with it what it believes to have recorded.
             self.stop(reason_to_stop(reason) or reason)
             raise WorkerLost(f"its records could not be written ({reason})") from None
         ended = self._ended_tasks(entry, update)
@@ -455,6 +457,7 @@ class Head:
         for number, request in update.requests:
             if not isinstance(request, (Record, Lookup)):
                 entry.share.ask(number, request)
+        # Last: a request may be withdrawn in the update that makes it.
         for number in update.withdrawn:
             entry.share.withdraw(number)
 
@@ -491,6 +494,7 @@ class Head:
 
     def _pass_on(self, event: Event) -> None:
         """Emit a worker's event as one of the whole run."""
+        # Steps and failed attempts are counted; a notice of every worker is one notice.
         if not isinstance(event, (StepEnded, AttemptFailed)):
             if event in self._passed_on:
                 return
@@ -507,6 +511,7 @@ class Head:
         if update.crash:
             self.stop(WorkerCrashed(f"{entry.name} on {entry.status.host} crashed\n{update.crash}"))
         if self._over:
+            # Nothing is left to stop: the reason is told at the end.
             self._held_up = update.stopped or self._held_up
             self._cancel_starting()
         elif update.stopped:

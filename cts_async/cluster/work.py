@@ -261,6 +261,7 @@ class JudgingWork:
     @classmethod
     def from_plan(cls, plan: JudgePlan) -> JudgingWork:
         """Build from a plan, whose answers travel with the tasks."""
+        # Which questions repeat is the head's to know: a task says whether its own does.
         custom, scripts = portable_players(plan.custom)
         return cls(replace(plan, targets=(), repeats=Repeats([]), custom=custom), tuple(scripts))
 

@@ -281,6 +281,7 @@ class Worker:
         for task in turn.tasks:
             self._feeds[task.stream].queue.put_nowait(task)
         if turn.stop and self.runner:
+            # What is in flight is finished and reported; only then does `run` end.
             self._stop_received = True
             self.runner.stop(Interrupted(turn.stop))
         if turn.is_last:
@@ -313,6 +314,7 @@ class Worker:
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Stopping):
+            # The runner asks for no more jobs, but it may be waiting for one.
             for feed in self._feeds:
                 feed.stop()
         elif isinstance(event, SENT):
@@ -376,8 +378,9 @@ class RemoteJournal:
         return record
 
     async def append(self, record: Mapping[str, Any]) -> None:
+        # Answered when the head has it on disk: only then may its result be used.
         await self._requests.ask(Record(self._run, journal_line(record)))
-        if record["ok"]:
+        if record["ok"]:  # a failed step is executed again
             self._recent[record["key"]] = dict(record)
 
     def forget(self, keys: Iterable[str]) -> None:

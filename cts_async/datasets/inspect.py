@@ -70,9 +70,10 @@ def contents_of(dataset: Dataset, fields: Mapping[str, str] | None = None) -> Co
         "instances": len(query_chars),
         "queries": len(queries),
         "intents": len(intents),
-        **({"alike": alike} if alike else {}),
-        "nuggets": {"instances": len(nuggets), "total": sum(nuggets), **spread(nuggets)},
     }
+    if alike:
+        facts["alike"] = alike
+    facts["nuggets"] = {"instances": len(nuggets), "total": sum(nuggets)} | spread(nuggets)
     if dataset.gold_path is not None:
         facts["gold"] = _gold_facts(dataset.gold_path, fields, dataset.instances())
     if dataset.annotations is not None:
@@ -90,24 +91,30 @@ def _gold_facts(
     unused = {record.line for record in gold.records()}
     records = len(unused)
     for instance in instances:
-        found = gold.by_query.get(normalise(instance.intent)) or gold.by_id.get(instance.id)
-        if found is not None:
-            unused.discard(found.line)
+        record = gold.by_query.get(normalise(instance.intent)) or gold.by_id.get(instance.id)
+        if record is not None:
+            unused.discard(record.line)
     return {"path": str(path), "records": records, "unused": len(unused)}
 
 
 def _annotation_facts(annotations: Annotations, ids: set[int], queries: set[int]) -> dict[str, Any]:
     """What people wrote about the instances with these hashes; the annotations may cover more."""
-    annotated = [one for text, one in annotations.queries.items() if hash(text) in queries]
-    questions = [len(query.questions) for query in annotated]
-    pairs = [len(answered) for id, answered in annotations.pairs.items() if hash(id) in ids]
-    levels = Counter(query.ambiguity for query in annotated if query.ambiguity is not None)
-    ambiguity = {"ambiguity": {str(level): n for level, n in sorted(levels.items())}}
-    return {
-        "annotated_questions": {"total": sum(questions), **spread(questions)},
-        "human_answers": {"total": sum(pairs), "instances": len(pairs), **spread(pairs)},
-        **(ambiguity if levels else {}),
+    n_questions: list[int] = []
+    levels: Counter[int] = Counter()
+    for text, query in annotations.queries.items():
+        if hash(text) not in queries:
+            continue
+        n_questions.append(len(query.questions))
+        if query.ambiguity is not None:
+            levels[query.ambiguity] += 1
+    n_pairs = [len(pairs) for id, pairs in annotations.pairs.items() if hash(id) in ids]
+    facts: dict[str, Any] = {
+        "annotated_questions": {"total": sum(n_questions)} | spread(n_questions),
+        "human_answers": {"total": sum(n_pairs), "instances": len(n_pairs)} | spread(n_pairs),
     }
+    if levels:
+        facts["ambiguity"] = {str(level): n for level, n in sorted(levels.items())}
+    return facts
 
 
 # --- Opening, and single items
@@ -126,37 +133,44 @@ def open_to_inspect(
         return kind.inspect(target, gold)
     dataset = open_dataset(spec, gold, fields)
     kind = kind or FILE
-    further = (path for path in (dataset.gold_path, dataset.corpus) if path is not None)
+    paths = (dataset.path,) + dataset.more_paths
+    for path in (dataset.gold_path, dataset.corpus):
+        if path is not None:
+            paths += (path,)
     return Inspected(
         kind.name,
         kind.title,
-        (dataset.path, *dataset.more_paths, *further),
+        paths,
         partial(kind.contents or contents_of, dataset, fields),
         partial(_instance_items, dataset),
         dataset,
     )
 
 
-def item_of(found: Inspected, id: str) -> Item:
+def item_of(inspected: Inspected, id: str) -> Item:
     """Return the item with this id; UsageError that names similar ids if there is none."""
     ids: list[str] = []
-    for item in found.items():
+    for item in inspected.items():
         if item["id"] == id:
             return item
         if len(ids) < _MAX_IDS:
             ids.append(str(item["id"]))
     close = get_close_matches(id, ids, n=3) or ids[:3]
-    raise UsageError(f"--id {id}: not in {found.paths[0]}; there are {', '.join(map(repr, close))} ...")
+    raise UsageError(f"--id {id}: not in {inspected.paths[0]}; there are {', '.join(map(repr, close))} ...")
 
 
 def _nugget_row(nugget: Nugget) -> dict[str, Any]:
     """Return a nugget as a gold file has it."""
     row: dict[str, Any] = {"id": nugget.id, "text": nugget.text, "weight": nugget.weight}
-    return row | ({"source_ids": list(nugget.source_ids)} if nugget.source_ids else {})
+    if nugget.source_ids:
+        row["source_ids"] = list(nugget.source_ids)
+    return row
 
 
 def _instance_items(dataset: Dataset) -> Iterator[Item]:
-    annotations = dataset.annotations() if dataset.annotations is not None else None
+    annotations: Annotations | None = None
+    if dataset.annotations is not None:
+        annotations = dataset.annotations()
     for instance in dataset.instances():
         item: dict[str, Any] = {
             "id": instance.id,
@@ -167,8 +181,9 @@ def _instance_items(dataset: Dataset) -> Iterator[Item]:
         if annotations is not None:
             pairs = annotations.pairs.get(instance.id, ())
             item["human_answers"] = [{"question": question, "answer": answer} for question, answer in pairs]
-            query = annotations.queries.get(instance.query)
-            item["ambiguity"] = query.ambiguity if query is not None else None
+            item["ambiguity"] = None
+            if instance.query in annotations.queries:
+                item["ambiguity"] = annotations.queries[instance.query].ambiguity
         yield item
 
 
@@ -177,10 +192,13 @@ def _instance_items(dataset: Dataset) -> Iterator[Item]:
 
 def _gold_contents(path: str, fields: Mapping[str, str]) -> Contents:
     gold = read_gold(Path(path), fields)
+    # A record with an id and a query is there under both: by its line it counts once.
     records = {record.line: record for record in gold.records()}
-    n = sum(len(record.nuggets) for record in records.values())
-    weight = sum(sum(nugget.weight for nugget in record.nuggets) for record in records.values())
-    return Contents({"records": len(records), "nuggets": n, "mean_weight": weight / n}, gold.notes)
+    weights: list[float] = []
+    for record in records.values():
+        weights += [nugget.weight for nugget in record.nuggets]
+    facts = {"records": len(records), "nuggets": len(weights), "mean_weight": sum(weights) / len(weights)}
+    return Contents(facts, gold.notes)
 
 
 def _candidates_contents(path: str, fields: Mapping[str, str]) -> Contents:
@@ -200,14 +218,16 @@ def _candidates_contents(path: str, fields: Mapping[str, str]) -> Contents:
 
 def _qrels_contents(path: str, fields: Mapping[str, str]) -> Contents:
     qrels = read_facet_qrels(Path(path))
-    grades = [grade for graded in qrels.values() for grade in graded.values()]
-    relevant = sum(grade > 0 for grade in grades)
-    return Contents({"judgments": len(grades), "relevant": relevant, "topics": len(qrels)})
+    n_judgments = n_relevant = 0
+    for grades in qrels.values():
+        n_judgments += len(grades)
+        n_relevant += sum(grade > 0 for grade in grades.values())
+    return Contents({"judgments": n_judgments, "relevant": n_relevant, "topics": len(qrels)})
 
 
 def _run_contents(path: str, fields: Mapping[str, str]) -> Contents:
     depths = [len(ranking) for ranking in read_ranking(Path(path)).values()]
-    return Contents({"topics": len(depths), "documents": {"total": sum(depths), **spread(depths)}})
+    return Contents({"topics": len(depths), "documents": {"total": sum(depths)} | spread(depths)})
 
 
 _FILE_READERS: Final[Mapping[str, FileReader]] = {
@@ -234,7 +254,7 @@ CSV_COLUMNS: Final = ("id", "fused_query", "blurred_query", "gold")
 """`gold` is a JSON object in a cell, or empty."""
 
 
-def convert(found: Inspected, to: Path, *, limit: int | None = None, force: bool = False) -> int:
+def convert(source: Inspected, to: Path, *, limit: int | None = None, force: bool = False) -> int:
     """Write the first `limit` instances, or other items (JSON Lines only), to `to`; return how many.
 
     `--data FILE` reads the file back. It appears whole or not at all. UsageError for an unknown suffix, a file that
@@ -242,21 +262,22 @@ def convert(found: Inspected, to: Path, *, limit: int | None = None, force: bool
     """
     as_csv = to.suffix.lower() in CSV_SUFFIXES
     if not as_csv and to.suffix.lower() not in JSONL_SUFFIXES:
-        raise UsageError(f"--to {to}: the name must end in {', '.join((*JSONL_SUFFIXES, *CSV_SUFFIXES))}")
-    if as_csv and found.dataset is None:
+        raise UsageError(f"--to {to}: the name must end in {', '.join(JSONL_SUFFIXES + CSV_SUFFIXES)}")
+    if as_csv and source.dataset is None:
         raise UsageError(f"--to {to}: panes contain lists, which CSV cannot hold; write them as .jsonl")
-    if to.exists() and any(path.exists() and path.samefile(to) for path in found.paths):
+    if to.exists() and any(path.exists() and path.samefile(to) for path in source.paths):
         raise UsageError(f"--to {to}: that is the dataset itself; choose another name")
     if to.exists() and not force:
         raise UsageError(f"--to {to}: exists already; --force replaces it")
-    dataset = found.dataset
-    rows = found.items() if dataset is None else map(instance_row, dataset.instances())
-    header, encode = (_csv_line(CSV_COLUMNS), partial(_csv_row, to)) if as_csv else (b"", _json_line)
+    rows: Iterator[Item] = source.items()
+    if source.dataset is not None:
+        rows = map(instance_row, source.dataset.instances())
     n = 0
     with atomic_writer(to) as file:
-        file.write(header)
+        if as_csv:
+            file.write(_csv_line(CSV_COLUMNS))
         for row in islice(rows, limit):
-            file.write(encode(row))
+            file.write(_csv_row(to, row) if as_csv else _json_line(row))
             n += 1
     return n
 
@@ -268,8 +289,9 @@ def instance_row(instance: Instance) -> dict[str, Any]:
         "fused_query": instance.intent,
         "blurred_query": instance.query,
     }
-    nuggets = [_nugget_row(nugget) for nugget in instance.nuggets]
-    return row | ({"gold": {"nuggets": nuggets}} if nuggets else {})
+    if instance.nuggets:
+        row["gold"] = {"nuggets": [_nugget_row(nugget) for nugget in instance.nuggets]}
+    return row
 
 
 def _json_line(row: Any) -> bytes:
@@ -277,7 +299,9 @@ def _json_line(row: Any) -> bytes:
 
 
 def _csv_row(to: Path, row: Mapping[str, Any]) -> bytes:
-    gold = orjson.dumps(row["gold"]).decode() if "gold" in row else ""
+    gold = ""
+    if "gold" in row:
+        gold = orjson.dumps(row["gold"]).decode()
     cells = [row["id"], row["fused_query"], row["blurred_query"], gold]
     if any("\0" in cell for cell in cells):
         problem = f"{row['id']} contains a NUL character, which CSV cannot hold; write it as .jsonl"
@@ -288,7 +312,8 @@ def _csv_row(to: Path, row: Mapping[str, Any]) -> bytes:
 def _csv_line(cells: Sequence[str]) -> bytes:
     line = io.StringIO()
     # By default the csv module of Python 3.11 leaves a lone carriage return unquoted, and then refuses to read it.
-    lone = any("\r" in cell for cell in cells)
-    quoting: Literal[0, 1] = csv.QUOTE_ALL if lone else csv.QUOTE_MINIMAL
+    quoting: Literal[0, 1] = csv.QUOTE_MINIMAL
+    if any("\r" in cell for cell in cells):
+        quoting = csv.QUOTE_ALL
     csv.writer(line, lineterminator="\n", quoting=quoting).writerow(cells)
     return line.getvalue().encode()

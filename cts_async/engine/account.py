@@ -26,7 +26,7 @@ from cts_async.engine.ratelimit import (
     make_gate,
 )
 
-LimitOf = Literal["requests", "tokens"]
+LimitUnit = Literal["requests", "tokens"]
 
 TOKEN_GRAIN: Final = 500.0
 """Tokens are paced in portions of about this size: finer would only cost wake-ups."""
@@ -35,6 +35,8 @@ FIRST_MARGIN, MAX_MARGIN, MARGIN_DECAY = 1.2, 4.0, 0.001
 second or two and costs nothing, while an undercharge is refused by the server."""
 MINUTE_S: Final = 60.0
 REFUSALS_GAIN: Final = 1 / 64
+SAME_LIMIT: Final = 0.01
+"""Limits that differ by no more than this share are the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class LaneLimits:
     raisable: bool = True
 
     @property
-    def known(self) -> bool:
+    def are_known(self) -> bool:
         """True if the gates alone keep the account's limits, so that concurrency may start at its ceiling."""
         return self.kind != "auto" and (self.requests_per_min, self.tokens_per_min) != (None, None)
 
@@ -93,28 +95,30 @@ class Account:
         `redate` the true one."""
         self.limits = limits
         self._slack_s = slack_s
-        self._requests = self._gate(limits.requests_per_min)
-        self._tokens = self._gate(limits.tokens_per_min, smallest=TOKEN_GRAIN)
+        self._requests = self._make_gate(limits.requests_per_min)
+        self._tokens = self._make_gate(limits.tokens_per_min, smallest=TOKEN_GRAIN)
         self._at_gate: asyncio.Timeout | None = None
         self.sent = 0
         """Requests sent so far."""
         self._tokens_sent = 0.0
         self._margin = FIRST_MARGIN
-        self._reservations = self._detector()
+        self._reservations = self._make_detector()
         self._refusals = 0.0
         """The share of refusals, exponentially weighted."""
-        self._lowest: dict[LimitOf, tuple[float, float]] = {}
+        self._lowest: dict[LimitUnit, tuple[float, float]] = {}
         """The lowest limit that responses named lately, and when one last did."""
 
-    def _gate(self, per_min: float | None, smallest: float = 1.0) -> Gate | None:
+    def _make_gate(self, per_min: float | None, smallest: float = 1.0) -> Gate | None:
         if per_min is None:
             return None
         return make_gate(
             self.limits.kind, per_min, self.limits.window_s, smallest=smallest, slack_s=self._slack_s
         )
 
-    def _detector(self) -> ReservationDetector | None:
-        return ReservationDetector(self._tokens.limit, self.limits.window_s) if self._tokens else None
+    def _make_detector(self) -> ReservationDetector | None:
+        if self._tokens is None:
+            return None
+        return ReservationDetector(self._tokens.limit, self.limits.window_s)
 
     @property
     def reserves(self) -> bool:
@@ -122,12 +126,14 @@ class Account:
         return self._reservations is not None and self._reservations.charged
 
     @property
-    def known(self) -> bool:
+    def knows_limits(self) -> bool:
         """True if limits are known by now, so that a refusal is an exception and not the way to find them."""
-        if self.limits.known:
+        if self.limits.are_known:
             return True
-        gates = (self._requests, self._tokens)
-        return any(gate is not None and gate.sure for gate in gates)
+        for gate in (self._requests, self._tokens):
+            if gate is not None and gate.sure:
+                return True
+        return False
 
     @property
     def seldom_refuses(self) -> bool:
@@ -137,8 +143,12 @@ class Account:
     @property
     def allowed(self) -> tuple[float | None, float | None]:
         """Requests and tokens a minute that may be sent at present, as far as limits are known."""
-        requests, tokens = self._requests, self._tokens
-        return (requests.per_min if requests else None, tokens.per_min if tokens else None)
+        requests_per_min, tokens_per_min = None, None
+        if self._requests:
+            requests_per_min = self._requests.per_min
+        if self._tokens:
+            tokens_per_min = self._tokens.per_min
+        return requests_per_min, tokens_per_min
 
     @property
     def paced(self) -> list[PacedGate]:
@@ -152,9 +162,9 @@ class Account:
 
     def has_room(self, tokens: float) -> bool:
         """True if a request of about `tokens` may be sent now."""
-        return (self._requests is None or self._requests.has_room(1.0)) and (
-            self._tokens is None or self._tokens.has_room(tokens * self._margin)
-        )
+        if self._requests is not None and not self._requests.has_room(1.0):
+            return False
+        return self._tokens is None or self._tokens.has_room(tokens * self._margin)
 
     async def wait(self, tokens: float) -> None:
         """Return when there may be room for a request of about `tokens`, or it is worth asking again."""
@@ -175,13 +185,16 @@ class Account:
         tokens *= self._margin
         self.sent += 1
         self._tokens_sent += tokens
-        permit = Permit(tokens, now if by is None else by, self._margin, self.sent, self._tokens_sent)
-        of_requests, of_tokens = self._requests, self._tokens
-        if of_requests or of_tokens:
-            for gate, amount in ((of_requests, 1.0), (of_tokens, tokens)):
+        sent_at = now
+        if by is not None:
+            sent_at = by
+        permit = Permit(tokens, sent_at, self._margin, self.sent, self._tokens_sent)
+        request_gate, token_gate = self._requests, self._tokens
+        if request_gate or token_gate:
+            for gate, amount in ((request_gate, 1.0), (token_gate, tokens)):
                 if gate and gate.take(now, amount, by) and isinstance(gate, MeterGate):
                     permit.probes += (gate,)
-            permit.rooms = (_room(of_requests), _room(of_tokens))
+            permit.rooms = (_room(request_gate), _room(token_gate))
         if reserved and self._reservations:
             permit.reserved = reserved
             permit.above = self._reservations.take(now, reserved)
@@ -197,7 +210,9 @@ class Account:
     def give_back(self, permit: Permit) -> None:
         """Give the charge back of a request that was never sent. Where requests are paced, its turn has passed."""
         self.lost(permit)
-        taken_at = permit.sent_at if permit.leased_at is None else permit.leased_at
+        taken_at = permit.sent_at
+        if permit.leased_at is not None:
+            taken_at = permit.leased_at
         for gate, amount in ((self._requests, 1.0), (self._tokens, permit.tokens)):
             if isinstance(gate, MeterGate):
                 gate.give_back(taken_at, permit.sent_at, amount)
@@ -207,9 +222,12 @@ class Account:
     def served(self, permit: Permit, tokens_used: float | None) -> None:
         """Record that the request was answered: its token estimate becomes the true number (None: unknown)."""
         if self._tokens and tokens_used is not None:
-            charged = max(tokens_used, permit.tokens) if self.reserves else tokens_used
+            charged = tokens_used
+            if self.reserves:
+                charged = max(tokens_used, permit.tokens)
             self._tokens.settle(permit.sent_at, permit.tokens, charged)
             if permit.tokens and tokens_used:
+                # By the estimate itself, without the margin that the charge had in it.
                 ratio = tokens_used / permit.tokens * permit.token_margin
                 decayed = self._margin + MARGIN_DECAY * (max(1.0, ratio) - self._margin)
                 self._margin = min(MAX_MARGIN, max(ratio, decayed))
@@ -237,11 +255,10 @@ class Account:
             self._requests.settle(permit.sent_at, 1.0, 0.0)
         if isinstance(self._tokens, MeterGate):
             self._tokens.settle(permit.sent_at, permit.tokens, 0.0)
-        rooms = zip((self._requests, self._tokens), permit.rooms, strict=True)
-        expected = bool(permit.probes) or any(
-            isinstance(gate, MeterGate) and not gate.sure and room <= PLENTY * gate.limit
-            for gate, room in rooms
-        )
+        expected = bool(permit.probes)
+        for gate, room in zip((self._requests, self._tokens), permit.rooms, strict=True):
+            if isinstance(gate, MeterGate) and not gate.sure and room <= PLENTY * gate.limit:
+                expected = True
         self._requests = self._after_refusal(self._requests, permit, permit.rooms[0], wait_s)
         self._tokens = self._after_refusal(self._tokens, permit, permit.rooms[1], wait_s, TOKEN_GRAIN)
         if permit.reserved:
@@ -250,19 +267,22 @@ class Account:
 
     def _suspect(self, permit: Permit) -> None:
         """Tell the reservation detector of a refusal, and begin to charge reservations on its verdict."""
-        detector, before, now = self._reservations, self._tokens, asyncio.get_running_loop().time()
-        if detector is None or before is None:
+        detector, token_gate, now = self._reservations, self._tokens, asyncio.get_running_loop().time()
+        if detector is None or token_gate is None:
             return
-        gates = (self._requests, before)
-        plenty = all(
-            gate is None or room > PLENTY * gate.limit for gate, room in zip(gates, permit.rooms, strict=True)
-        )
+        plenty = True
+        for gate, room in zip((self._requests, token_gate), permit.rooms, strict=True):
+            if gate is not None and room <= PLENTY * gate.limit:
+                plenty = False
         if not detector.refused(now, permit.sent_at, permit.reserved, above=permit.above, plenty=plenty):
             return
         self._margin = 1.0  # reservations are no estimates
-        kind: LimitKind = "auto" if isinstance(before, MeterGate) and before.detector else self.limits.kind
+        kind = self.limits.kind
+        if isinstance(token_gate, MeterGate) and token_gate.detector:
+            # As configured, or because the limit was learned from a response.
+            kind = "auto"
         window_s = self.limits.window_s
-        per_min = before.limit * 60.0 / window_s
+        per_min = token_gate.limit * MINUTE_S / window_s
         self._tokens = make_gate(kind, per_min, window_s, smallest=TOKEN_GRAIN, slack_s=self._slack_s)
         if isinstance(self._tokens, MeterGate):
             self._tokens.count(now, detector.uses())
@@ -290,16 +310,18 @@ class Account:
             if gate.detector.kind == "paced":
                 gate.notify()
                 return PacedGate(gate.limit, self.limits.window_s, smallest, empty=True)
-        left = gate.room()
-        if gate.sure and 0 < left <= PLENTY * gate.limit:
-            gate.charge(left, lasting_s)  # by the server's count there is less room than by ours
+        room_now = gate.room()
+        if gate.sure and 0 < room_now <= PLENTY * gate.limit:
+            gate.charge(room_now, lasting_s)  # by the server's count there is less room than by ours
         gate.notify()
         return gate
 
     def slow_down(self, now: float) -> None:
         """Lower the rate a little, where requests are paced."""
-        # A server that refuses a share of paced requests serves the rest: its limit cannot be much lower.
-        least = 1.0 - 4.0 * self._refusals if self.seldom_refuses else 0.0
+        least = 0.0
+        if self.seldom_refuses:
+            # A server that refuses a share of paced requests serves the rest: its limit cannot be much lower.
+            least = 1.0 - 4.0 * self._refusals
         for gate in self.paced:
             gate.slow_down(now, least)
 
@@ -308,41 +330,42 @@ class Account:
         for gate in self.paced:
             gate.delay(seconds)
 
-    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitOf, float]]:
+    def learn(self, now: float, permit: Permit, quotas: Quotas) -> Iterable[tuple[LimitUnit, float]]:
         """Update the limits by a response's headers; yields the limits per minute that changed."""
         if self.limits.window_s != MINUTE_S:
             return  # the configuration knows better than the headers, which are about minutes
         if quotas.requests:
-            before, since = self._requests, float(self.sent - permit.number)
-            self._requests = self._reconciled(
-                now, "requests", before, quotas.requests, permit.rooms[0], since
-            )
-            if self._requests is not before:
+            gate, since = self._requests, float(self.sent - permit.number)
+            self._requests = self._reconcile(now, "requests", gate, quotas.requests, permit.rooms[0], since)
+            if self._requests is not gate:
                 yield "requests", self._requests.limit
         if quotas.tokens:
-            before, since = self._tokens, self._tokens_sent - permit.tokens_sent
-            self._tokens = self._reconciled(now, "tokens", before, quotas.tokens, permit.rooms[1], since)
-            if self._tokens is not before:
-                charged, self._reservations = self.reserves, self._detector()
+            gate, since = self._tokens, self._tokens_sent - permit.tokens_sent
+            self._tokens = self._reconcile(now, "tokens", gate, quotas.tokens, permit.rooms[1], since)
+            if self._tokens is not gate:
+                # How the server charges does not change with its limit.
+                charged, self._reservations = self.reserves, self._make_detector()
                 if self._reservations:
                     self._reservations.charged = charged
                 yield "tokens", self._tokens.limit
 
-    def _reconciled(
-        self, now: float, what: LimitOf, gate: Gate | None, quota: Quota, room: float, since: float
+    def _reconcile(
+        self, now: float, unit: LimitUnit, gate: Gate | None, quota: Quota, room: float, since: float
     ) -> Gate:
-        """The gate that agrees with the provider's numbers for `what`.
+        """The gate that agrees with the provider's numbers for requests or tokens.
 
         `room` is what was left by our count when that request was sent, `since` what has been sent after it: the
         provider may have counted any of that already.
         """
-        lowest, named_at = self._lowest.get(what, (quota.limit, now))
-        if quota.limit > 1.01 * lowest and now - named_at <= MINUTE_S and gate:
+        lowest, named_at = self._lowest.get(unit, (quota.limit, now))
+        if quota.limit > (1 + SAME_LIMIT) * lowest and now - named_at <= MINUTE_S and gate:
             return gate  # models of one account may have different limits: the strictest counts
-        self._lowest[what] = (quota.limit, now)
-        limit = quota.limit if gate is None or self.limits.raisable else min(quota.limit, gate.limit)
-        if gate is None or abs(limit - gate.limit) > 0.01 * limit:
-            return self._new_gate(what, gate, limit, quota, since)
+        self._lowest[unit] = (quota.limit, now)
+        limit = quota.limit
+        if gate is not None and not self.limits.raisable:
+            limit = min(limit, gate.limit)
+        if gate is None or abs(limit - gate.limit) > SAME_LIMIT * limit:
+            return self._learned_gate(unit, gate, limit, quota, since)
         if quota.remaining is not None and room < inf and isinstance(gate, MeterGate):
             # What is missing may have been charged already because of another response.
             foreign = min(room - since, gate.room()) - quota.remaining
@@ -351,17 +374,27 @@ class Account:
                 gate.charge(foreign, quota.reset_s)
         return gate
 
-    def _new_gate(self, what: LimitOf, gate: Gate | None, limit: float, quota: Quota, since: float) -> Gate:
+    def _learned_gate(
+        self, unit: LimitUnit, gate: Gate | None, limit: float, quota: Quota, since: float
+    ) -> Gate:
+        """A gate for a limit that a response named, with what has been used of it already."""
+        # Where nothing was configured, nothing is known about how the server counts.
         kind: LimitKind = self.limits.kind if gate else "auto"
-        smallest = TOKEN_GRAIN if what == "tokens" else 1.0
+        smallest, sent = 1.0, float(self.sent)
+        if unit == "tokens":
+            smallest, sent = TOKEN_GRAIN, self._tokens_sent
         learned = make_gate(kind, limit, MINUTE_S, smallest=smallest, slack_s=self._slack_s)
         if isinstance(learned, MeterGate):
-            sent = self.sent if what == "requests" else self._tokens_sent
-            used = sent if quota.remaining is None else max(0.0, quota.limit - quota.remaining) + since
+            used = sent
+            if quota.remaining is not None:
+                used = max(0.0, quota.limit - quota.remaining) + since
             learned.charge(min(limit, used), quota.reset_s)
         self._leave_gate()
         return learned
 
 
 def _room(gate: Gate | None) -> float:
-    return gate.room() if isinstance(gate, MeterGate) else inf
+    """What may be sent now; a paced gate keeps no count of it."""
+    if isinstance(gate, MeterGate):
+        return gate.room()
+    return inf

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from dataclasses import dataclass
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from statistics import median
@@ -54,7 +55,7 @@ class Deadline:
 
     def __init__(self, at: float, text: str) -> None:
         self.at, self._text = at, text
-        self._latencies: defaultdict[str, deque[float]] = defaultdict(lambda: deque(maxlen=REMEMBERED))
+        self._latencies: defaultdict[str, deque[float]] = defaultdict(partial(deque, maxlen=REMEMBERED))
 
     def learn(self, lane: str, latency_s: float) -> None:
         """Record an attempt's duration."""
@@ -62,14 +63,17 @@ class Deadline:
 
     def check(self, lane: str, now: float) -> None:
         """Raise DeadlineReached if a step that starts now is unlikely to end in time."""
-        seen = self._latencies.get(lane)
-        if now + (median(seen) if seen else 0.0) >= self.at:
+        expected_s = 0.0
+        latencies = self._latencies.get(lane)
+        if latencies:
+            expected_s = median(latencies)
+        if now + expected_s >= self.at:
             raise self.reached("is too near to start anything more")
 
-    def reached(self, how: str = "has come") -> DeadlineReached:
+    def reached(self, problem: str = "has come") -> DeadlineReached:
         """The reason to stop with."""
         return DeadlineReached(
-            f"the deadline ({self._text}) {how}; completed work is saved, the same command with a later "
+            f"the deadline ({self._text}) {problem}; completed work is saved, the same command with a later "
             "--deadline resumes"
         )
 
@@ -88,30 +92,34 @@ class Budget:
         self.limits, self.spent, self.deadline = limits, spent, deadline
         self.reserved = NOTHING
         self.in_flight = 0
-        self._events = Events() if events is None else events
+        if events is None:
+            events = Events()
+        self._events = events
         self._waiting: list[tuple[int, int, Cost, asyncio.Future[None]]] = []
         self._order = count()
         self._stopped: RunStopped | None = None
 
-    async def reserve(self, seq: int, most: Cost) -> None:
-        """Reserve `most` for one attempt; lower `seq` (older job) goes first.
+    async def reserve(self, seq: int, cost: Cost) -> None:
+        """Reserve the most that one attempt may cost; lower `seq` (older job) goes first.
 
         Raises BudgetSpent if it does not fit though nothing is in flight any more, RunStopped when the run ends while
         waiting. Cancelling a waiter reserves nothing.
         """
         if self._stopped:
             raise self._stopped
-        if not self._waiting and self._fits(most):
-            self._take(most)
+        if not self._waiting and self._fits(cost):
+            self._take(cost)
             return
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, (seq, next(self._order), most, granted))
+        # The number keeps the order of equally old ones, and the heap from comparing costs.
+        heappush(self._waiting, (seq, next(self._order), cost, granted))
         self._serve()
         try:
             await granted
         except asyncio.CancelledError:
             if granted.done() and not granted.cancelled() and granted.exception() is None:
-                self.settle(most, NOTHING)
+                # Granted and cancelled in the same turn of the loop.
+                self.settle(cost, NOTHING)
             else:
                 self._serve()  # others may have waited behind it
             raise
@@ -119,8 +127,10 @@ class Budget:
     def settle(self, reserved: Cost, true: Cost) -> None:
         """Replace the reservation of an attempt that is over by its `true` cost (NOTHING: it was never sent)."""
         self.in_flight -= 1
-        # Sums of fractions drift: with nothing in flight, nothing is reserved.
-        self.reserved = self.reserved - reserved if self.in_flight else NOTHING
+        self.reserved -= reserved
+        if not self.in_flight:
+            # Sums of fractions drift: with nothing in flight, nothing is reserved.
+            self.reserved = NOTHING
         self.spent += true
         limits = self.limits
         self._events.emit(BudgetUsed(self.spent, limits.max_calls, limits.max_tokens, limits.max_usd))
@@ -134,32 +144,35 @@ class Budget:
                 granted.set_exception(reason)
         self._waiting.clear()
 
-    def _fits(self, most: Cost) -> bool:
-        return self.limits.exceeded(self.spent + self.reserved + most) is None
+    def _fits(self, cost: Cost) -> bool:
+        return self.limits.exceeded(self.spent + self.reserved + cost) is None
 
-    def _take(self, most: Cost) -> None:
+    def _take(self, cost: Cost) -> None:
         self.in_flight += 1
-        self.reserved += most
+        self.reserved += cost
 
     def _serve(self) -> None:
         while self._waiting:
-            _, _, most, granted = self._waiting[0]
+            _, _, cost, granted = self._waiting[0]
             if not granted.done():
-                if not self._fits(most):
-                    break
-                self._take(most)
+                if not self._fits(cost):
+                    break  # a smaller one further behind waits, too: the oldest goes first
+                self._take(cost)
                 granted.set_result(None)
             heappop(self._waiting)
-        if self._waiting and not self.in_flight:  # the oldest would wait for ever
+        # Nothing is in flight that could give back what it does not use: the oldest would wait for ever.
+        if self._waiting and not self.in_flight:
             self.stop(exhausted(self.limits, self.spent, self._waiting[0][2]))
 
 
-def exhausted(limits: BudgetLimits, spent: Cost, most: Cost) -> BudgetSpent:
-    """The reason to stop where a call that may cost `most` exceeds a limit, and nothing will be given back."""
-    name = limits.exceeded(spent + most)
+def exhausted(limits: BudgetLimits, spent: Cost, next_cost: Cost) -> BudgetSpent:
+    """The reason to stop where a call that may cost `next_cost` exceeds a limit, and nothing will be given back."""
+    name = limits.exceeded(spent + next_cost)
     assert name, "a reservation that fits is granted"
     used, limit = amount(name, getattr(spent, name)), amount(name, getattr(limits, f"max_{name}"))
-    may_cost = "" if name == "calls" else f", and the next call may cost {amount(name, getattr(most, name))}"
+    may_cost = ""
+    if name != "calls":
+        may_cost = f", and the next call may cost {amount(name, getattr(next_cost, name))}"
     return BudgetSpent(
         f"the budget is spent: {used} of --max-{name} {limit}{may_cost}; "
         f"the same command with a higher --max-{name} resumes"
@@ -170,4 +183,6 @@ def amount(name: str, value: float) -> str:
     """A number as people read it: `$0.0312`, `12,000`; dollars to a millionth below one."""
     if name != "usd":
         return f"{value:,.0f}"
-    return f"${value:,.2f}" if value >= 1 or not value else "$" + f"{value:.6f}".rstrip("0")
+    if value >= 1 or value == 0:
+        return f"${value:,.2f}"
+    return "$" + f"{value:.6f}".rstrip("0")

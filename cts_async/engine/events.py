@@ -103,7 +103,7 @@ class WorkersInUse:
 
     ask: Callable[[], Sequence[WorkerStatus]]
     """Returns the status of each worker there is or was, oldest first; may be called in any thread, emits no events."""
-    wanted: int
+    n_workers: int
     """How many there are to be at once."""
     address: str = ""
     """Where they are found; "" for this machine."""
@@ -130,7 +130,7 @@ class LimitLearned:
     """A provider's responses name another limit than the known one: `per_min` requests or tokens."""
 
     lane: str
-    what: str
+    unit: str
     per_min: float
 
 

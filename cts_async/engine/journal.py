@@ -29,6 +29,8 @@ ROUNDS: Final = 3
 MAX_PENDING: Final = 128
 """The most lines that are held back."""
 _BLOCK: Final = 1 << 20
+_FIRST_BLOCK: Final = 1 << 13
+"""Bytes read at once: at first, since most lines are shorter, and after that."""
 
 
 class StepMemory(Protocol):
@@ -69,24 +71,35 @@ class Journal:
         return len(self._indexed) + len(self._recent)
 
     def find(self, key: str) -> dict[str, Any] | None:
-        found = self._find(key)
-        return None if found is None else found[1]
+        line_and_record = self._find(key)
+        if line_and_record is None:
+            return None
+        return line_and_record[1]
 
     def raw(self, key: str) -> bytes | None:
         """The line, without its newline, of the record that `find` returns."""
-        found = self._find(key)
-        return None if found is None else found[0]
+        line_and_record = self._find(key)
+        if line_and_record is None:
+            return None
+        return line_and_record[0]
 
     def _find(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
-        found = self._find_here(key)
-        if found is None and self.siblings:
-            others = (other._find_here(key) for other in self.siblings)
-            found = next((other for other in others if other is not None), None)
-        return found
+        line_and_record = self._find_here(key)
+        if line_and_record is not None:
+            return line_and_record
+        for journal in self.siblings:
+            line_and_record = journal._find_here(key)
+            if line_and_record is not None:
+                return line_and_record
+        return None
 
     def _find_here(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
         recent = self._recent.get(key)
-        offsets = self._indexed.lookup(key) if recent is None else [recent]
+        if recent is None:
+            offsets = self._indexed.lookup(key)
+        else:
+            offsets = [recent]
+        # The latest first; one whose line was damaged since the file was opened counts as absent.
         for offset in offsets:
             line = self._log.read_line(offset)
             with suppress(ValueError):
@@ -114,7 +127,8 @@ class Journal:
         offset = await self._log.append_lines(b"".join(lines))
         keys = []
         for line in lines:
-            if key := key_of(line):
+            key = key_of(line)
+            if key:
                 self._recent[key] = offset
                 keys.append(key)
             offset += len(line)
@@ -165,7 +179,8 @@ def placed_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _sized_lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
     """The lines of a file, each with its size in bytes; b"" for one longer than MAX_LINE."""
-    while line := file.readline(MAX_LINE):
+    line = file.readline(MAX_LINE)
+    while line:
         size = len(line)
         if size == MAX_LINE:
             while line and not line.endswith(b"\n"):
@@ -173,6 +188,7 @@ def _sized_lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
                 size += len(line)
             line = b""
         yield line, size
+        line = file.readline(MAX_LINE)
 
 
 def record_at(path: Path, offset: int) -> dict[str, Any]:
@@ -264,16 +280,17 @@ class AppendLog:
 
     def read_line(self, offset: int) -> bytes:
         """The line that begins at `offset`, without its newline."""
-        size, start = 8192, offset
+        # Most lines are short: only a long one is read on in large blocks.
+        block = os.pread(self._fd, _FIRST_BLOCK, offset)
         parts: list[bytes] = []
-        while block := os.pread(self._fd, size, start):
+        while block:
             end = block.find(b"\n")
             if end >= 0:
                 parts.append(block[:end])
                 break
             parts.append(block)
-            start += len(block)
-            size = _BLOCK
+            offset += len(block)
+            block = os.pread(self._fd, _BLOCK, offset)
         return b"".join(parts)
 
     def close(self) -> None:
@@ -298,6 +315,7 @@ class AppendLog:
         pending, self._pending, self._scheduled = self._pending, [], False
         if self._fd < 0 or not pending:
             return
+        # The lock of the run directory makes this process the only one that appends, so the end is where it was.
         offset = self._end
         try:
             if not is_open_file(self.place, self._fd):

@@ -46,23 +46,24 @@ class KeyIndex:
 
     def lookup(self, key: str) -> Iterator[int]:
         """Offsets of lines that may have `key`, the last first; another key's is practically impossible."""
-        wanted = fingerprint_of(key)
-        first = bisect_left(self.fingerprints, wanted)
-        if first < len(self.fingerprints) and self.fingerprints[first] == wanted:
-            for i in range(bisect_right(self.fingerprints, wanted, first) - 1, first - 1, -1):
+        fingerprint = fingerprint_of(key)
+        start = bisect_left(self.fingerprints, fingerprint)
+        if start < len(self.fingerprints) and self.fingerprints[start] == fingerprint:
+            end = bisect_right(self.fingerprints, fingerprint, start)
+            for i in reversed(range(start, end)):
                 yield self.offsets[i]
 
-    def joined(self, other: KeyIndex) -> KeyIndex:
-        """Both as one; the offsets of `other` follow those of this one where fingerprints are equal."""
+    def joined(self, later: KeyIndex) -> KeyIndex:
+        """Both as one; the offsets of `later` follow those of this one where fingerprints are equal."""
         import numpy as np
 
         # Both are sorted: merging takes half the time of sorting them together.
-        theirs = np.searchsorted(self.fingerprints, other.fingerprints, "right") + np.arange(len(other))
-        ours = np.ones(len(self) + len(other), bool)
-        ours[theirs] = False
-        fingerprints, offsets = np.empty(len(ours), np.uint64), np.empty(len(ours), np.int64)
-        fingerprints[theirs], fingerprints[ours] = other.fingerprints, self.fingerprints
-        offsets[theirs], offsets[ours] = other.offsets, self.offsets
+        places = np.searchsorted(self.fingerprints, later.fingerprints, "right") + np.arange(len(later))
+        is_earlier = np.ones(len(self) + len(later), bool)
+        is_earlier[places] = False
+        fingerprints, offsets = np.empty(len(is_earlier), np.uint64), np.empty(len(is_earlier), np.int64)
+        fingerprints[places], fingerprints[is_earlier] = later.fingerprints, self.fingerprints
+        offsets[places], offsets[is_earlier] = later.offsets, self.offsets
         return KeyIndex(fingerprints.data, offsets.data)
 
 
@@ -83,8 +84,9 @@ class KeyLayers:
     So a step is moved only some log2(n) times, however many parts it is added in.
     """
 
-    def __init__(self, first: KeyIndex = NO_KEYS) -> None:
-        self._layers = [first] if len(first) else []
+    def __init__(self, index: KeyIndex = NO_KEYS) -> None:
+        self._layers: list[KeyIndex] = []
+        self.add(index)
 
     def __len__(self) -> int:
         return sum(map(len, self._layers))
@@ -95,14 +97,18 @@ class KeyLayers:
             return
         self._layers.append(index)
         while len(self._layers) > 1 and 2 * len(self._layers[-1]) > len(self._layers[-2]):
-            last = self._layers.pop()
-            self._layers[-1] = self._layers[-1].joined(last)
+            newest = self._layers.pop()
+            self._layers[-1] = self._layers[-1].joined(newest)
 
     def lookup(self, key: str) -> list[int]:
         """Offsets of lines that may have `key`, the latest first."""
         if not self._layers:  # a new run, in which each step asks
             return []
-        return sorted((offset for layer in self._layers for offset in layer.lookup(key)), reverse=True)
+        offsets: list[int] = []
+        for layer in self._layers:
+            offsets += layer.lookup(key)
+        # A later line has a higher offset, whichever layer it is in.
+        return sorted(offsets, reverse=True)
 
 
 def index_of(fingerprints: Array, offsets: Array) -> KeyIndex:
@@ -127,6 +133,8 @@ _HEAD: Final = b'{"key":"'
 _OK: Final = b'","ok":true,'
 _PLAIN: Final = re.compile(re.escape(_HEAD) + rb"([0-9a-f]{%d})" % KEY_HEX + _OK)
 _PREFIX: Final = len(_HEAD) + KEY_HEX + len(_OK)
+MAX_LINES_SHOWN: Final = 5
+"""Damaged lines whose numbers a notice gives."""
 _BLOCK: Final = 1 << 16
 """Bytes read at once. From 128 KB on, malloc maps each block and each array of its size anew: the page faults of a
 million lines took as long as everything else (measured with 1 MB)."""
@@ -150,9 +158,9 @@ class Scan:
                 f"{path}: the last line was incomplete; it is kept in {self.torn.name} and its step is repeated"
             )
         if self.damaged_lines:
-            lines = ", ".join(map(str, self.damaged_lines[:5])) + (
-                " ..." if len(self.damaged_lines) > 5 else ""
-            )
+            lines = ", ".join(map(str, self.damaged_lines[:MAX_LINES_SHOWN]))
+            if len(self.damaged_lines) > MAX_LINES_SHOWN:
+                lines += " ..."
             notices.append(
                 f"{path}: damaged lines: {len(self.damaged_lines)} (line {lines}); their steps are repeated"
             )
@@ -161,13 +169,17 @@ class Scan:
 
 def scan_journal(path: Path) -> Scan:
     """Scan a journal whose last line is complete. Raises OSError."""
-    return _Scanner(path).scan() if path.stat().st_size else Scan()
+    if path.stat().st_size == 0:
+        return Scan()
+    return _Scanner(path).scan()
 
 
 def key_of(line: bytes) -> str | None:
     """`finished_key`, where a line that looks exactly as a journal writes it is trusted."""
     head = _PLAIN.match(line)
-    return head[1].decode() if head and line.endswith(b"}\n") else finished_key(line)
+    if head and line.endswith(b"}\n"):
+        return head[1].decode()
+    return finished_key(line)
 
 
 def finished_key(line: bytes) -> str | None:
@@ -177,7 +189,9 @@ def finished_key(line: bytes) -> str | None:
         key = record["key"]
         if len(key) != KEY_HEX or len(bytes.fromhex(key)) != KEY_HEX // 2:  # fromhex overlooks spaces
             return None
-        return str(key) if record["ok"] else ""
+        if not record["ok"]:
+            return ""
+        return str(key)
     except (ValueError, KeyError, TypeError):
         return None
 
@@ -189,15 +203,15 @@ class _Scanner:
         import numpy as np
 
         self._np, self._path = np, path
-        self._found = Scan()
+        self._scan = Scan()
         self._lines = 0
         self._fingerprints: list[Array] = []
         self._offsets: list[Array] = []
 
     def scan(self) -> Scan:
         offset = 0
+        # The parts of a line whose end is still to come: none where it is longer than MAX_LINE.
         begun: list[bytes] = []
-        # Bytes of the line that has begun; `begun` holds none of them where they are more than MAX_LINE.
         length = 0
         with self._path.open("rb", buffering=0) as file:
             while block := file.read(_BLOCK):
@@ -205,13 +219,17 @@ class _Scanner:
                 if end and length > _BLOCK:
                     # Separately and without numpy: an array of 8 bytes for each NUL in it would be large.
                     done = block.find(b"\n") + 1
-                    line = b"".join([*begun, block[: done - 1]]) if length <= MAX_LINE else b""
+                    line = b""
+                    if length <= MAX_LINE:
+                        begun.append(block[: done - 1])
+                        line = b"".join(begun)
                     self._lines += 1
                     self._add_line(line, self._lines, offset)
                     offset += length + done
                     begun, length = [], 0
                 if end > done:
-                    self._add_lines(b"".join([*begun, block[done:end]]), offset)
+                    begun.append(block[done:end])
+                    self._add_lines(b"".join(begun), offset)
                     offset += length + end - done
                     begun, length = [], 0
                 length += len(block) - end
@@ -219,8 +237,8 @@ class _Scanner:
                     begun.append(block[end:])
                 else:
                     begun = []
-        self._found.index = self._sorted()
-        return self._found
+        self._scan.index = self._sort_keys()
+        return self._scan
 
     def _add_lines(self, block: bytes, offset: int) -> None:
         """Index complete lines that begin at `offset` of the file."""
@@ -248,7 +266,7 @@ class _Scanner:
             plain[:], trusted, keys = False, starts[:0], b""
         self._fingerprints.append(np.frombuffer(keys, ">u8")[:: KEY_HEX // 16].astype(np.uint64))
         self._offsets.append(trusted + offset)
-        self._found.records += len(trusted)
+        self._scan.records += len(trusted)
         for i in np.flatnonzero(~plain).tolist():
             self._add_line(block[starts[i] : ends[i]], self._lines + i + 1, offset + int(starts[i]))
         self._lines += len(ends)
@@ -257,14 +275,14 @@ class _Scanner:
         """Index a line of another form: a failed step's, an edited one, or damage."""
         key = finished_key(line)
         if key is None:
-            self._found.damaged_lines.append(number)
+            self._scan.damaged_lines.append(number)
             return
-        self._found.records += 1
+        self._scan.records += 1
         if key:
             self._fingerprints.append(self._np.array([fingerprint_of(key)], self._np.uint64))
             self._offsets.append(self._np.array([offset]))
 
-    def _sorted(self) -> KeyIndex:
+    def _sort_keys(self) -> KeyIndex:
         np = self._np
         if not self._fingerprints:
             return NO_KEYS

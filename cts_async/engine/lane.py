@@ -89,9 +89,12 @@ class Lane:
         self.name, self.limits = name, limits
         self.in_flight = 0
         self.circuit = Circuit()
-        self.window = ConcurrencyWindow(limits.max_concurrency, known=limits.known)
-        self._events = Events() if events is None else events
-        self._account = Account(limits) if account is None else account
+        self.window = ConcurrencyWindow(limits.max_concurrency, limits_known=limits.are_known)
+        if events is None:
+            events = Events()
+        if account is None:
+            account = Account(limits)
+        self._events, self._account = events, account
         self._waiting: list[_Waiter] = []
         self._order = count()
         self._work = asyncio.Event()
@@ -127,6 +130,11 @@ class Lane:
     def status(self, now: float) -> LaneStatus:
         """A snapshot at `now`, by the clock of the loop that uses the lane; may be called in another thread."""
         circuit, gone = self.circuit, isinstance(self.stopped, ProviderGone)
+        probe_s, reason = None, ""
+        if gone:
+            reason = str(self.stopped)
+        elif circuit.is_open:
+            probe_s, reason = circuit.wait_s(now), circuit.reason
         requests_per_min, tokens_per_min = self._account.allowed
         return LaneStatus(
             name=self.name,
@@ -139,8 +147,8 @@ class Lane:
             tokens_per_min=tokens_per_min,
             answers_429=self._answers_429,
             paused_s=max(0.0, self._paused_until - now),
-            probe_s=circuit.wait_s(now) if circuit.is_open and not gone else None,
-            reason=str(self.stopped) if gone else circuit.reason if circuit.is_open else "",
+            probe_s=probe_s,
+            reason=reason,
             gone=gone,
         )
 
@@ -164,6 +172,7 @@ class Lane:
             return await granted
         except asyncio.CancelledError:
             if granted.done() and not granted.cancelled() and granted.exception() is None:
+                # Granted and cancelled in the same turn of the loop: nothing is sent with this permit.
                 self.abandoned(granted.result())
             raise
 
@@ -177,7 +186,7 @@ class Lane:
             self._work.set()
         return granted
 
-    async def rest(self, seconds: float) -> None:
+    async def sleep(self, seconds: float) -> None:
         """Sleep before another attempt, but wake when the lane is stopped: `admit` then raises the reason."""
         self._resting += 1
         try:
@@ -205,24 +214,25 @@ class Lane:
         opened_at = self.circuit.opened_at
         if self.circuit.succeeded():
             if opened_at is not None and permit.sent_at > opened_at:
-                self.window.reopen(known=self._account.known)
+                self.window.reopen(limits_known=self._account.knows_limits)
             self._events.emit(CircuitChanged(self.name, open=False, reason="the provider answers again"))
         if quotas:
-            for what, per_min in self._account.learn(asyncio.get_running_loop().time(), permit, quotas):
+            for unit, per_min in self._account.learn(asyncio.get_running_loop().time(), permit, quotas):
                 self._work.set()
-                self._events.emit(LimitLearned(self.name, what, per_min))
+                self._events.emit(LimitLearned(self.name, unit, per_min))
+        # Last: it admits the next caller, by what has been recorded until then.
         self._leave()
 
     def forbidden(self, permit: Permit, error: RequestForbidden, step_key: str) -> ProviderRefused | None:
         """Record that the provider answered 403. The reason to stop if it must be the account's, not the request's."""
         # The provider answers, so it is up; but this is no answer that would show a good key.
-        row, self._forbidden = self._forbidden, ForbiddenSteps()
+        forbidden, self._forbidden = self._forbidden, ForbiddenSteps()
         self.succeeded(permit, None)
-        self._forbidden = row
-        if not row.forbidden(step_key):
+        self._forbidden = forbidden
+        if not forbidden.forbidden(step_key):
             return None
         return ProviderRefused(
-            f"{error} ({len(row.steps)} different requests in a row were refused like this and none was answered: "
+            f"{error} ({len(forbidden.steps)} different requests in a row were refused like this and none was answered: "
             "check the key and what its account may do; the same command resumes, and with --retry-failed "
             "repeats those that were refused before)"
         )
@@ -244,14 +254,17 @@ class Lane:
         else:
             self._account.lost(permit)
             refused = error.status in _OVERLOADED
-            too_much = (refused or isinstance(error, TimedOut)) and not self.circuit.is_open
-            if too_much and self.window.refused(permit.number, self._account.sent, self.in_flight):
-                self._episode_began = self._account.sent
+            is_overload = refused or isinstance(error, TimedOut)
+            # In an outage nothing is learned about how many requests are too many.
+            if is_overload and not self.circuit.is_open:
+                begins_episode = self.window.refused(permit.number, self._account.sent, self.in_flight)
+                if begins_episode:
+                    self._episode_began = self._account.sent
             self._unsettled.append((permit, error, step_key))
             alive = self.in_flight > 1 and now - self._alive_at < ALIVE_S
             if self.circuit.is_open or not (refused and alive):
-                for failure in self._unsettled:
-                    self._count_failure(*failure, now)
+                for failed_permit, failure, failed_key in self._unsettled:
+                    self._count_failure(failed_permit, failure, failed_key, now)
                 self._unsettled.clear()
             self._check_pause(error)
             outage = self.circuit.is_open
@@ -262,15 +275,16 @@ class Lane:
 
     def _stay_below_open_files(self, permit: Permit, error: NoFreeDescriptor) -> bool:
         """Send no more at once than had a connection. True while others are in flight, whose ends make room."""
-        others = self.in_flight - 1
-        self.window.lower_ceiling(others)
+        n_connected = self.in_flight - 1
+        self.window.lower_ceiling(n_connected)
         self._release_probe(permit)
+        # Nothing was sent, so the server has counted nothing.
         self._account.give_back(permit)
         if not self._short_of_files:
             self._short_of_files = True
             self._events.emit(Notice(f"{error}; until then fewer requests are sent at once"))
         self._leave()
-        return others > 0
+        return n_connected > 0
 
     def may_be_outage(self, step_key: str) -> bool:
         """True unless a step was refused for limits again and again while others were answered: as long as that is not
@@ -289,6 +303,7 @@ class Lane:
 
     def stop(self, reason: RunStopped) -> None:
         """Admit nobody any more; `reason` is raised in all waiters."""
+        # The first reason counts, as in the runner.
         self.stopped = self.stopped or reason
         for waiter in self._waiting:
             if not waiter.granted.done():
@@ -303,8 +318,10 @@ class Lane:
         while True:
             self._work.clear()
             self._pump()
-            wait_s = self._held_s(loop.time()) if self._waiting else None
-            if wait_s == 0:
+            wait_s = None
+            if self._waiting:
+                wait_s = self._held_s(loop.time())
+            if wait_s == 0:  # only a gate is in the way
                 oldest = self._waiting[0]
                 await self._account.wait(self._charge(oldest.tokens, oldest.reserved))
                 continue
@@ -313,7 +330,9 @@ class Lane:
                 if patience_s <= 0:
                     self._give_up(loop.time())
                     continue
-                wait_s = patience_s if wait_s is None else min(wait_s, patience_s)
+                if wait_s is None:
+                    wait_s = patience_s
+                wait_s = min(wait_s, patience_s)
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._work.wait()
@@ -323,6 +342,7 @@ class Lane:
         while self._waiting:
             oldest = self._waiting[0]
             if oldest.granted.done():
+                # Cancelled: who leaves stays in the heap until its turn.
                 heappop(self._waiting)
             elif self._is_free(oldest.tokens, oldest.reserved):
                 heappop(self._waiting)
@@ -338,7 +358,9 @@ class Lane:
 
     def _charge(self, tokens: float, reserved: float) -> float:
         """The tokens that a request is charged when it is sent."""
-        return max(tokens, reserved) if self._account.reserves else tokens
+        if self._account.reserves:
+            return max(tokens, reserved)
+        return tokens
 
     def _is_free(self, tokens: float, reserved: float) -> bool:
         """True if such a request may be sent now."""
@@ -361,6 +383,7 @@ class Lane:
         self.in_flight -= 1
         if self._limited:
             self._left_at = asyncio.get_running_loop().time()
+        # The caller at a gate is the oldest: nobody may take the place for which it waits.
         if self._waiting and not self._account.awaited:
             self._pump()
             if self._waiting and self.in_flight < self.window.size:
@@ -371,27 +394,29 @@ class Lane:
         self._answers_429 += 1
         expected = self._account.refused(permit, error.retry_after_s)
         self._check_pause(error)
-        new = permit.number > self._episode_began
-        if (
-            new
-            and not expected
-            and not self.window.refused(permit.number, self._account.sent, self.in_flight)
-        ):
-            self._account.slow_down(now)
-            return  # an isolated refusal: only its own request waits
-        if new:
+        begins_episode = permit.number > self._episode_began
+        if begins_episode and not expected:
+            is_overload = self.window.refused(permit.number, self._account.sent, self.in_flight)
+            if not is_overload:
+                self._account.slow_down(now)
+                return  # an isolated refusal: only its own request waits
+        if begins_episode:
             self._begin_episode(now)
         elif now >= self._paused_until:
             return  # sent before an episode that is over by now
-        pause_s = self._pause_s if error.retry_after_s is None else error.retry_after_s
+        pause_s = self._pause_s
+        if error.retry_after_s is not None:
+            pause_s = error.retry_after_s
         if self._episodes >= UNHELPFUL:
             pause_s = max(pause_s, min(self._pause_s, LONGER_S))
         until = now + pause_s
         if pause_s > 0 and until > self._paused_until:
             self._paused_until = until
             self._events.emit(LanePaused(self.name, until - now))
-        if new:
-            self.window.paused(keep=pause_s <= (SHORT_PAUSE_S if self._account.known else 0.0))
+        if begins_episode:
+            # Where limits are unknown, refusals are the way to find them: after any pause one request goes first.
+            short_s = SHORT_PAUSE_S if self._account.knows_limits else 0.0
+            self.window.paused(keep=pause_s <= short_s)
 
     def _count_refusal(self, error: RateLimited, step_key: str, now: float) -> None:
         """Stop where all requests have been refused for longer than an outage may last, however few they are."""
@@ -457,10 +482,13 @@ class Lane:
         if opened_at is None or self.stopped or not (self._waiting or self._resting):
             return None
         lasting_s = self.limits.max_outage_s
-        return opened_at + (lasting_s if self._reached else min(FIRST_ANSWER_S, lasting_s)) - now
+        if not self._reached:
+            lasting_s = min(FIRST_ANSWER_S, lasting_s)
+        return opened_at + lasting_s - now
 
     def _give_up(self, now: float) -> None:
-        if suspects := self.circuit.suspects():
+        suspects = self.circuit.suspects()
+        if suspects:
             # No other requests are left that could tell an outage from requests that can never succeed.
             self._hopeless |= suspects
             self.circuit.succeeded()
@@ -468,10 +496,9 @@ class Lane:
             self._events.emit(CircuitChanged(self.name, open=False, reason=reason))
             return
         lasted_s = now - (self.circuit.opened_at or 0.0)
-        unreached = (
-            "it never answered: check its address (base_url) and the proxy (HTTPS_PROXY) with cts doctor; "
-        )
-        hint = "" if self._reached else unreached
+        hint = ""
+        if not self._reached:
+            hint = "it never answered: check its address (base_url) and the proxy (HTTPS_PROXY) with cts doctor; "
         self.stop(
             ProviderDown(
                 f"{self.name} has been down for {lasted_s:.0f} s ({self.circuit.reason}); "
@@ -482,4 +509,6 @@ class Lane:
 
 def _is_unreachable(error: TransientError) -> bool:
     """True if there was no server; one that accepts a request and never answers was reached."""
-    return error.status is None and (error.unsent or not isinstance(error, TimedOut))
+    if error.status is not None:
+        return False
+    return error.unsent or not isinstance(error, TimedOut)

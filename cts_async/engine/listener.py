@@ -23,22 +23,22 @@ _NO_DESCRIPTOR_S: Final = 0.1
 """A pause after an accept that failed because there was no free descriptor."""
 
 
-def connections_allowed(most: int) -> int:
-    """Return how many connections a server may have: `most`, but not more than a quarter of the open files allowed."""
+def connections_allowed(limit: int) -> int:
+    """Return how many connections a server may have: `limit`, but not more than a quarter of the open files allowed."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return most
-    return max(1, min(most, soft // FILES_SHARE))
+        return limit
+    return max(1, min(limit, soft // FILES_SHARE))
 
 
 class BoundedListener:
-    """Accepts connections for a server, at most `most` at a time; `factory` makes the protocol of each, as aiohttp does.
+    """Accepts connections for a server, at most `limit` at once; `factory` makes the protocol of each, as aiohttp does.
 
     The server tells it by `answering` which connections are in the middle of a request.
     """
 
-    def __init__(self, most: int, *, first_request_s: float = FIRST_REQUEST_S) -> None:
-        self.most = most
+    def __init__(self, limit: int, *, first_request_s: float = FIRST_REQUEST_S) -> None:
+        self.limit = limit
         self._first_request_s = first_request_s
         self._open: dict[asyncio.BaseTransport, _Connection] = {}
         """In the order in which they were opened or last became idle."""
@@ -60,7 +60,9 @@ class BoundedListener:
     @contextmanager
     def answering(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
         """Mark a connection as in the middle of a request that is served. Others, such as a test's, are ignored."""
-        connection = self._open.get(transport) if transport is not None else None
+        connection = None
+        if transport is not None:
+            connection = self._open.get(transport)
         if connection is None:
             yield
             return
@@ -81,6 +83,7 @@ class BoundedListener:
                 await asyncio.sleep(_NO_DESCRIPTOR_S)
                 continue
             if not self._make_room():
+                # All are in the middle of a request: those are never closed.
                 client.close()
                 continue
             with suppress(OSError):
@@ -88,7 +91,7 @@ class BoundedListener:
 
     def _make_room(self) -> bool:
         """Close a connection if there is no room for another; False if none can be closed."""
-        if len(self._open) < self.most:
+        if len(self._open) < self.limit:
             return True
         idle = [connection for connection in self._open.values() if connection.n_requests == 0]
         strangers = [connection for connection in idle if connection.is_stranger]

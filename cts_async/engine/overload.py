@@ -47,7 +47,9 @@ class Circuit:
 
     def wait_s(self, now: float) -> float:
         """Seconds until a request may be sent; 0 means now."""
-        return 0.0 if self.opened_at is None else max(0.0, self._next_probe_at - now)
+        if self.opened_at is None:
+            return 0.0
+        return max(0.0, self._next_probe_at - now)
 
     def sending(self, now: float) -> bool:
         """Record that a request is sent. True if the circuit is open, and the request is its probe."""
@@ -66,8 +68,9 @@ class Circuit:
     def suspects(self) -> frozenset[str]:
         """The failing steps where the provider may be up: so few that all of them may be poisoned, and none failed in
         a way that only the provider can cause. Empty where it is an outage."""
-        few = self._own_fault and len(self._failed_steps) <= FEW
-        return frozenset(self._failed_steps) if few else frozenset()
+        if self._own_fault and len(self._failed_steps) <= FEW:
+            return frozenset(self._failed_steps)
+        return frozenset()
 
     def succeeded(self) -> bool:
         """Record that the provider answered. True if that ended an outage."""
@@ -101,8 +104,10 @@ class Circuit:
             if probe:
                 self._schedule_probe(now)
             return False
-        if self._failures < self.threshold or (len(self._failed_steps) < 2 and not whole_server):
+        if self._failures < self.threshold:
             return False
+        if len(self._failed_steps) < 2 and not whole_server:
+            return False  # it may be poisoned
         self.opened_at, self.reason = now, reason
         self._schedule_probe(now)
         return True
@@ -112,7 +117,9 @@ class Circuit:
         self._probing = False
 
     def _pause_s(self, now: float) -> float:
-        lasted_s = now - (now if self.opened_at is None else self.opened_at)
+        lasted_s = 0.0
+        if self.opened_at is not None:
+            lasted_s = now - self.opened_at
         return min(self.max_probe_s, max(self.first_probe_s, lasted_s * PROBE_SHARE))
 
 
@@ -156,7 +163,8 @@ class LimitedSteps:
         if len(self._overtaken) > MOST_OVERTAKEN:
             self._overtaken.clear()
         # What was sent before a step was refused says nothing about the account since.
-        for step_key in [step_key for step_key, sent in self._sent.items() if number > sent]:
+        overtaken = [step_key for step_key, sent in self._sent.items() if number > sent]
+        for step_key in overtaken:
             self._overtaken[step_key] += 1
             del self._sent[step_key]
         self.counts.clear()
@@ -167,7 +175,9 @@ class LimitedSteps:
 
     def lasted_s(self, now: float) -> float:
         """Seconds since the first refusal after the last answer; 0 without one."""
-        return now - self._since if self.counts else 0.0
+        if not self.counts:
+            return 0.0
+        return now - self._since
 
     @property
     def are_many(self) -> bool:
@@ -245,15 +255,18 @@ class Share:
     @property
     def seen(self) -> float:
         """The share among the outcomes so far, however few; `total` counts missing ones as answered."""
-        return self.total / self.weight if self.weight else 0.0
+        if not self.weight:
+            return 0.0
+        return self.total / self.weight
 
 
 class ConcurrencyWindow:
     """`size` requests may be in flight, never more than `ceiling`."""
 
-    def __init__(self, ceiling: int, *, known: bool) -> None:
+    def __init__(self, ceiling: int, *, limits_known: bool) -> None:
         self.ceiling = ceiling
-        self.size = float(ceiling) if known else min(FIRST, ceiling)
+        # With limits that gates keep there is nothing to find.
+        self.size = float(ceiling) if limits_known else min(FIRST, ceiling)
         self._threshold = inf
         """Slow start ends here; infinite before the first cut."""
         self._share, self._noise = Share(), Share()
@@ -261,7 +274,7 @@ class ConcurrencyWindow:
         self._cut_at = 0
         self._answered = False
         """True if a request that was sent after the last cut has been answered."""
-        self._asking = not known
+        self._asking = not limits_known
         """True while no request has been answered since a pause for all, or at all where limits are unknown."""
         self._round_at = 0
         self._left = 0
@@ -335,9 +348,11 @@ class ConcurrencyWindow:
         self.size = min(self.size, float(self.ceiling))
         self._extra = 0.0
 
-    def reopen(self, *, known: bool) -> None:
+    def reopen(self, *, limits_known: bool) -> None:
         """Begin again after an outage, which showed nothing about how many requests are too many."""
-        self.size = min(self.ceiling, self._threshold, inf if known else FIRST)
+        self.size = min(self.ceiling, self._threshold)
+        if not limits_known:
+            self.size = min(self.size, FIRST)
         self._share, self._noise = Share(), Share()
         self._extra = 0.0
 
@@ -346,8 +361,10 @@ class ConcurrencyWindow:
         self._noise.add(refused, 1.0 / LONG_MEMORY)
 
     def _cut(self, sent: int, in_flight: int) -> None:
-        slow_start = self._threshold == inf
-        share = 1.0 if slow_start or self._asking else self._share.seen
+        share = self._share.seen
+        # The end of slow start, or a server that has answered nothing since a pause.
+        if self._threshold == inf or self._asking:
+            share = 1.0
         self.size = max(1.0, min(self.size, in_flight) * (1.0 - share / 2))
         if self._answered:  # where all requests are refused, it is not for their number
             self._threshold = self.size

@@ -23,10 +23,12 @@ from cts_async.errors import MORE_FILES, TOO_MANY_FILES, UsageError
 IS_COMMAND: Final = ContextVar("is_command", default=False)
 """Whether this process is a command's own. A script's or a notebook's is the user's, and is never ended."""
 
-PASSED_ON: Final = (
-    *("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT"),  # to find programs and shared libraries
-    *("HOME", "TMPDIR", "TEMP", "TMP"),
-    *("LANG", "LC_ALL", "LC_CTYPE", "TZ"),
+PASSED_ON: Final = frozenset(
+    # To find programs and shared libraries.
+    ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT")
+    # Where files may be written.
+    + ("HOME", "TMPDIR", "TEMP", "TMP")
+    + ("LANG", "LC_ALL", "LC_CTYPE", "TZ")
 )
 """The only environment variables that a child gets; none of them holds a key."""
 
@@ -39,21 +41,23 @@ def python_command(*arguments: str) -> list[str]:
 def child_environment(
     *names: str,
     environ: Mapping[str, str] | None = None,
-    ours: bool = True,
+    our_modules: bool = True,
     added: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """A minimal environment for a child process: PASSED_ON, the variables in `names`, `added` and our module path.
 
-    A program that is not `ours` gets no module path: a script finds its neighbours, another Python its packages.
+    A program that is not ours gets no module path: a script finds its neighbours, another Python its packages.
     """
-    source = os.environ if environ is None else environ
-    passed = {name: source[name] for name in (*PASSED_ON, *names) if name in source}
+    if environ is None:
+        environ = os.environ
+    passed = {name: value for name, value in environ.items() if name in PASSED_ON or name in names}
     if added is not None:
         passed.update(added)
-    if not ours:
-        return passed
-    modules = os.pathsep.join(entry for entry in sys.path if os.path.isabs(entry))
-    return {**passed, "PYTHONPATH": modules, "PYTHONSAFEPATH": "1", "PYTHONUTF8": "1"}
+    if our_modules:
+        passed["PYTHONPATH"] = os.pathsep.join(entry for entry in sys.path if os.path.isabs(entry))
+        passed["PYTHONSAFEPATH"] = "1"
+        passed["PYTHONUTF8"] = "1"
+    return passed
 
 
 MARK: Final = "CTS_COMMAND_MARK"
@@ -69,6 +73,7 @@ def kill_marked(mark: str) -> None:
     without Linux's /proc nothing is found.
     """
     needle = f"{MARK}={mark}".encode()
+    # Bounded: a process that starts others for ever must not hold this one up.
     for _ in range(_ROUNDS):
         n_killed = 0
         for pid in _process_ids():
@@ -108,8 +113,10 @@ def allow_more_files(n: int) -> None:
     """Raise the process's limit of open files by `n`, as far as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY:
-        most = soft + n if hard == resource.RLIM_INFINITY else min(soft + n, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        raised = soft + n
+        if hard != resource.RLIM_INFINITY:
+            raised = min(raised, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
 
 
 def require_open_files() -> None:
@@ -125,7 +132,9 @@ def require_open_files() -> None:
 def open_files_limit() -> str:
     """The limit of open files, as a user knows it."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return "unlimited" if soft == resource.RLIM_INFINITY else f"{soft}"
+    if soft == resource.RLIM_INFINITY:
+        return "unlimited"
+    return str(soft)
 
 
 def is_spare(descriptor: int) -> bool:

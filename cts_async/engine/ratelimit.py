@@ -84,16 +84,19 @@ class SlidingMeter:
 
         With `by` it may be sent until then: where times are kept it counts as sent at `by`, until it is redated.
         """
-        self._add((now if by is None else by) + self._span_s, min(amount, self.limit))
+        sent_at = now
+        if by is not None:
+            sent_at = by
+        self._add(sent_at + self._span_s, min(amount, self.limit))
         return False
 
     def charge(self, now: float, amount: float, lasting_s: float) -> None:
         """Count `amount` that others took; it is available again after `lasting_s`."""
         self._add(now + min(lasting_s, self._span_s), min(amount, self.limit))
 
-    def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
-        """Replace what was taken as `taken` at `sent_at` by `actual`: give back or charge the difference."""
-        difference = _owed(taken, actual, self.limit)
+    def settle(self, now: float, sent_at: float, estimate: float, actual: float) -> None:
+        """Replace what was taken as `estimate` at `sent_at` by `actual`: give back or charge the difference."""
+        difference = _owed(estimate, actual, self.limit)
         if difference > 0:
             # Counted from now: later than the call itself, so the window can only be safer.
             self._add(now + self._span_s, difference)
@@ -163,7 +166,9 @@ class BucketMeter:
 
     def wait_s(self, now: float, amount: float) -> float:
         lacking = min(amount, self.limit) - self.room(now)
-        return lacking / self._rate if lacking > _TINY else 0.0
+        if lacking <= _TINY:
+            return 0.0
+        return lacking / self._rate
 
     def room(self, now: float) -> float:
         self._level = min(self.limit, self._level + (now - self._checked_at) * self._rate)
@@ -177,8 +182,8 @@ class BucketMeter:
     def charge(self, now: float, amount: float, lasting_s: float) -> None:
         self._level = self.room(now) - min(amount, lasting_s * self._rate)
 
-    def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
-        self._level = min(self.limit, self.room(now) - _owed(taken, actual, self._capacity))
+    def settle(self, now: float, sent_at: float, estimate: float, actual: float) -> None:
+        self._level = min(self.limit, self.room(now) - _owed(estimate, actual, self._capacity))
 
     def give_back(self, now: float, taken_at: float, by: float, amount: float) -> None:
         # The server's bucket may have been full all the time since, and then it has gained nothing.
@@ -193,9 +198,11 @@ class BucketMeter:
         self._level = self.room(now) - sum(amount for _, amount in uses)
 
 
-def _owed(taken: float, actual: float, most: float) -> float:
-    """The amount to count beyond `taken` (which counted as `most` at most) for `actual`; negative: to give back."""
-    return actual - taken if actual > taken else min(actual, most) - min(taken, most)
+def _owed(estimate: float, actual: float, limit: float) -> float:
+    """The amount to count beyond an estimate (which counted as `limit` at most) for `actual`; negative: to give back."""
+    if actual > estimate:
+        return actual - estimate
+    return min(actual, limit) - min(estimate, limit)
 
 
 _ServerKind = Literal["unknown", "bucket", "sliding", "paced"]
@@ -239,8 +246,10 @@ class LimitDetector:
         if self.kind == "bucket":
             return bucket_s
         sliding_s = self._sliding.wait_s(now, amount)
+        if sliding_s == 0 and self.kind == "unknown":
+            return bucket_s
         if sliding_s == 0:
-            return bucket_s if self.kind == "unknown" else 0.0
+            return 0.0
         if self.probing or self._strict.wait_s(now, amount) == 0:
             return sliding_s
         return min(sliding_s, max(bucket_s, self._probe_at - now))
@@ -262,9 +271,9 @@ class LimitDetector:
         for meter in self._alive:
             meter.charge(now, amount, lasting_s)
 
-    def settle(self, now: float, sent_at: float, taken: float, actual: float) -> None:
+    def settle(self, now: float, sent_at: float, estimate: float, actual: float) -> None:
         for meter in self._alive:
-            meter.settle(now, sent_at, taken, actual)
+            meter.settle(now, sent_at, estimate, actual)
 
     def give_back(self, now: float, taken_at: float, by: float, amount: float) -> None:
         for meter in self._alive:
@@ -316,11 +325,16 @@ class LimitDetector:
 
     @property
     def _meter(self) -> SlidingMeter | BucketMeter:
-        return self._bucket if self.kind == "bucket" else self._sliding
+        if self.kind == "bucket":
+            return self._bucket
+        return self._sliding
 
     @property
     def _alive(self) -> tuple[SlidingMeter | BucketMeter, ...]:
-        return (self._bucket,) if self.kind == "bucket" else (self._bucket, self._sliding, self._strict)
+        """The models that may still be right: a served probe is proof of a bucket."""
+        if self.kind == "bucket":
+            return (self._bucket,)
+        return (self._bucket, self._sliding, self._strict)
 
 
 class ReservationDetector:
@@ -392,21 +406,21 @@ class PacedGate:
         self._share, self._changed_at = self.SHARE, 0.0
         self._debt = 0.0
         self._cold_until: float | None = None
-        self._flow(first=0.0 if empty else smallest)
+        self._start_flow(at_once=0.0 if empty else smallest)
 
-    def _flow(self, first: float = 0.0) -> None:
-        """Start a limiter at the present rate; `first` may be sent at once."""
+    def _start_flow(self, at_once: float = 0.0) -> None:
+        """Start a limiter at the present rate; the amount `at_once` may be sent now."""
         rate = self._share * self.limit / self._window_s
         self._capacity = self._smallest + rate * self.LATENESS_S
         self._limiter = AsyncLimiter(self._capacity, self._capacity / rate)
-        _at_once(self._limiter.acquire(self._capacity - first))
+        _run_at_once(self._limiter.acquire(self._capacity - at_once))
 
     def slow_down(self, now: float, least: float = 0.0) -> None:
         """Lower the rate a little after a refusal, until `speed_up`; not below the share `least` of the limit."""
         slower = max(self.SLOWEST, self._share * self.SLOWER, min(self._share, least))
         if slower < self._share:
             self._share, self._changed_at = slower, now
-            self._flow()
+            self._start_flow()
 
     def delay(self, seconds: float) -> None:
         """Admit nothing for `seconds` more."""
@@ -416,7 +430,7 @@ class PacedGate:
         """Recover a little from a slowdown."""
         if self._share < self.SHARE and now - self._changed_at > self.FASTER_AFTER_S:
             self._share, self._changed_at = min(self.SHARE, self._share + self.FASTER), now
-            self._flow()
+            self._start_flow()
 
     @property
     def per_min(self) -> float:
@@ -426,17 +440,21 @@ class PacedGate:
     def has_room(self, amount: float) -> bool:
         """True if `amount` may be sent now."""
         due = amount + self._debt
-        return due <= self._capacity and (due <= 0 or self._limiter.has_capacity(due))
+        if due > self._capacity:
+            return False
+        return due <= 0 or self._limiter.has_capacity(due)
 
     def take(self, now: float, amount: float, by: float | None = None) -> bool:
         """Count `amount`, for which there is room, as sent `now`. False: it is no probe."""
         self._debt += amount
         if self._debt > 0:
-            _at_once(self._limiter.acquire(self._debt))
+            _run_at_once(self._limiter.acquire(self._debt))
             self._debt = 0.0
         if self._cold_until is None:
+            self._cold_until = now
             several_a_second = self.limit > self._window_s * self._smallest
-            self._cold_until = now + self.COLD_S if several_a_second else now
+            if several_a_second:
+                self._cold_until += self.COLD_S
         if now < self._cold_until:
             self._debt += self.COLD * amount
         return False
@@ -449,9 +467,9 @@ class PacedGate:
             await self._limiter.acquire(part)
             self._debt -= part
 
-    def settle(self, sent_at: float, taken: float, actual: float) -> None:
-        """Replace what was taken as `taken` at `sent_at` by `actual`: give back or charge the difference."""
-        self._debt += actual - taken
+    def settle(self, sent_at: float, estimate: float, actual: float) -> None:
+        """Replace what was taken as `estimate` at `sent_at` by `actual`: give back or charge the difference."""
+        self._debt += actual - estimate
 
 
 class MeterGate:
@@ -462,7 +480,9 @@ class MeterGate:
     ) -> None:
         self._meter = meter
         self.per_min, self.window_s = per_min, window_s
-        self.detector = meter if isinstance(meter, LimitDetector) else None
+        self.detector: LimitDetector | None = None
+        if isinstance(meter, LimitDetector):
+            self.detector = meter
         self.limit = meter.limit
         self._changed = asyncio.Event()
 
@@ -472,7 +492,7 @@ class MeterGate:
         return self.detector is None or self.detector.kind != "unknown"
 
     def has_room(self, amount: float) -> bool:
-        return self._meter.wait_s(_now(), amount) == 0
+        return self._meter.wait_s(_loop_time(), amount) == 0
 
     def take(self, now: float, amount: float, by: float | None = None) -> bool:
         return self._meter.take(now, amount, by)
@@ -486,28 +506,30 @@ class MeterGate:
         self._changed.set()
 
     async def wait(self, amount: float) -> None:
-        wait_s = self._meter.wait_s(_now(), amount)
+        wait_s = self._meter.wait_s(_loop_time(), amount)
         if wait_s > 0:
             self._changed.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(wait_s):
                     await self._changed.wait()
 
-    def settle(self, sent_at: float, taken: float, actual: float) -> None:
-        self._meter.settle(_now(), sent_at, taken, actual)
-        if actual < taken:
+    def settle(self, sent_at: float, estimate: float, actual: float) -> None:
+        self._meter.settle(_loop_time(), sent_at, estimate, actual)
+        if actual < estimate:
             self._changed.set()
 
     def give_back(self, taken_at: float, by: float, amount: float) -> None:
-        self._meter.give_back(_now(), taken_at, by, amount)
+        self._meter.give_back(_loop_time(), taken_at, by, amount)
         self._changed.set()
 
     def room(self) -> float:
-        return self._meter.room(_now())
+        return self._meter.room(_loop_time())
 
     def charge(self, amount: float, lasting_s: float | None) -> None:
         """Count `amount` that others took; it is available again after `lasting_s` (None: after a whole window)."""
-        self._meter.charge(_now(), amount, self.window_s if lasting_s is None else lasting_s)
+        if lasting_s is None:
+            lasting_s = self.window_s
+        self._meter.charge(_loop_time(), amount, lasting_s)
 
     def probed(self, *, served: Literal[True] | None) -> None:
         if self.detector:
@@ -541,11 +563,11 @@ def make_gate(
             return MeterGate(LimitDetector(limit, window_s, slack_s), window_s, per_min)
 
 
-def _now() -> float:
+def _loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _at_once(acquiring: Coroutine[Any, Any, None]) -> None:
+def _run_at_once(acquiring: Coroutine[Any, Any, None]) -> None:
     """Run an acquisition for which there is capacity: such a coroutine ends without waiting."""
     try:
         acquiring.send(None)

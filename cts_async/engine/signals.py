@@ -82,7 +82,9 @@ async def stoppable() -> AsyncIterator[Stopper]:
 async def _listen(
     stopper: Stopper, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
 ) -> None:
-    on_second = stopper.last_resort.start if IS_COMMAND.get() else None
+    on_second = None
+    if IS_COMMAND.get():
+        on_second = stopper.last_resort.start
     with _signal_queue(on_second) as signals:
         task_status.started()
         while True:
@@ -104,18 +106,22 @@ def _signal_queue(on_second: Callable[[], None] | None) -> Iterator[asyncio.Queu
         if on_second and len(received) == 2:
             on_second()
 
-    hangs_up = signal.getsignal(signal.SIGHUP) != signal.SIG_IGN
-    numbers = [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
-    before = {number: signal.signal(number, receive) for number in numbers}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # it is ignored under nohup
+        numbers.append(signal.SIGHUP)
+    handlers = {number: signal.signal(number, receive) for number in numbers}
     try:
         yield signals
     finally:
-        for number, handler in before.items():
+        for number, handler in handlers.items():
             signal.signal(number, handler)
 
 
 def _exit() -> None:
     """End the process as `kill -9` would, which loses nothing that was finished."""
     message = f"cts: {interrupted()}\n"
-    os.write(2, f"\x1b[?25h{message}".encode() if os.isatty(2) else message.encode())
+    if os.isatty(2):
+        # The progress display hides the cursor, and cannot show it again now.
+        message = f"\x1b[?25h{message}"
+    os.write(2, message.encode())
     os._exit(EXIT_RESUMABLE)

@@ -92,7 +92,10 @@ class Step(Generic[T]):
 
     def cost(self, usage: Usage) -> Cost:
         """The cost of one attempt that is charged `usage`."""
-        return Cost(1, usage.total, self.prices.usd(usage) if self.prices else 0.0)
+        usd = 0.0
+        if self.prices:
+            usd = self.prices.usd(usage)
+        return Cost(1, usage.total, usd)
 
 
 def step_key(*parts: Any) -> str:
@@ -102,7 +105,9 @@ def step_key(*parts: Any) -> str:
 
 def usage_json(usage: Usage | None) -> Mapping[str, int] | None:
     """Usage in the journal's form."""
-    return None if usage is None else {"input": usage.input_tokens, "output": usage.output_tokens}
+    if usage is None:
+        return None
+    return {"input": usage.input_tokens, "output": usage.output_tokens}
 
 
 # --- Retries --------------------------------------------------------------------------------------------
@@ -155,7 +160,9 @@ def wait_before_retry(
     """
     if isinstance(error, UnusableOutput):
         failures.unusable += 1
-        return 0.0 if failures.unusable <= policy.max_unusable else None
+        if failures.unusable > policy.max_unusable:
+            return None
+        return 0.0  # the provider is well: what has to change is the prompt
     if isinstance(error, NoCompletion):
         failures.no_completion += 1
         if failures.no_completion > policy.max_no_completion:
@@ -213,8 +220,10 @@ class Attempts:
     def add_usage(self, usage: Usage | None) -> None:
         """Note the charge of an attempt that was answered (None: the provider did not say)."""
         self.charged = usage
-        if usage:
-            self.usage = usage if self.usage is NO_USAGE else self.usage + usage
+        if usage and self.usage is NO_USAGE:  # as on the way of nearly every call
+            self.usage = usage
+        elif usage:
+            self.usage += usage
 
     def fail(self, error: StepError, latency_s: float) -> None:
         """Note that the attempt under way failed."""
@@ -244,7 +253,10 @@ class Attempts:
             return
         if charged is None:
             self.assumed += self.reserved
-        budget.settle(self.reserved, self.reserved if charged is None else step.cost(charged))
+            true_cost = self.reserved
+        else:
+            true_cost = step.cost(charged)
+        budget.settle(self.reserved, true_cost)
 
     def record(self, step: Step[Any], instance: str, now: float, **outcome: Any) -> dict[str, Any]:
         """The step's line in the journal; `outcome` is `response` and `latency_s`, or `error`."""
@@ -286,5 +298,9 @@ def charge_of(error: BaseException) -> Usage | None:
     """The charge of a failed attempt that returned no usage: none where the server refused it; None: unknown."""
     if isinstance(error, RateLimited | RunStopped | ToolError) or is_unsent(error):
         return NO_USAGE
-    refused = isinstance(error, TransientError | RejectedError) and error.status not in (None, 200)
-    return NO_USAGE if refused else None
+    if not isinstance(error, TransientError | RejectedError):
+        return None
+    # Without a status the reply may have been lost on its way; under 200 an error may have been charged.
+    if error.status in (None, 200):
+        return None
+    return NO_USAGE

@@ -68,6 +68,7 @@ class ModelSpec:
     an address only while it runs.
     """
 
+    # Strict: `max_concurrency = "8"` is a mistake. Hidden: a value in the wrong place may be a key.
     __pydantic_config__: ClassVar = ConfigDict(strict=True, hide_input_in_errors=True)
 
     name: str
@@ -181,6 +182,7 @@ class Catalogue:
         spec, model_id = self._find(name)
         model = model_id or environment_override(spec.model_env, environ) or spec.model
         if model != spec.model:
+            # An entry's prices are those of its own model.
             spec = replace(spec, model=model, input_usd_per_mtok=None, output_usd_per_mtok=None)
         override = environment_override(spec.base_url_env, environ)
         url = override or spec.base_url
@@ -217,6 +219,7 @@ class Catalogue:
         player, (name, _) = name, variant_of(name, self.prompts)
         alias, colon, model = name.partition(":")
         base, at, variant = alias.partition("@")
+        # A known name of prompts was taken off above, so this is an unknown one.
         if at and alias not in self.models and base in self.models:
             hint = ""
             if self.prompts:
@@ -307,8 +310,8 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, limits_fixed: bool = Fa
     except ValidationError as error:
         raise row_error(path, table, error.errors(include_input=False)[0], _FIELDS) from None
     if not plugins.is_known(plugins.APIS, spec.api):
-        known = ", ".join(plugins.all_names(plugins.APIS))
-        raise field_error(path, table, "api", f"unknown wire format {spec.api[:40]!r}; known: {known}")
+        formats = ", ".join(plugins.all_names(plugins.APIS))
+        raise field_error(path, table, "api", f"unknown wire format {spec.api[:40]!r}; known: {formats}")
     has_address_later = spec.embedded or spec.base_url_env is not None
     problem = address_problem(spec.base_url, optional=has_address_later)
     if problem:

@@ -38,7 +38,9 @@ def harmless(value: str, tags: frozenset[str], opening: str = "&lt;") -> str:
 
     `opening` stands for those that open a tag.
     """
-    marks = _ASCII_MARKS if value.isascii() else _MARKS
+    marks = _MARKS
+    if value.isascii():
+        marks = _ASCII_MARKS
     # Mark by mark, which is quicker than the pattern: nearly every text has none.
     for mark in marks:
         if mark in value:

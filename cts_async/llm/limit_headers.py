@@ -83,6 +83,7 @@ def _quota(headers: Mapping[str, str], names: _Names, now: float) -> Quota | Non
         return None
     remaining = _finite(headers.get(names[1]))
     if remaining is not None and not 0 <= remaining <= limit:
+        # No remainder of this limit, which is believed all the same.
         remaining = None
     reset = headers.get(names[2])
     reset_s = None

@@ -108,8 +108,8 @@ def _is_named_by(entry: str, host: str, port: int | None, address: IPv4Address |
         return True
     name, _, digits = entry.rpartition(":")
     # An IPv6 address has colons, too: a port follows one in brackets only.
-    has_port = name and digits.isdecimal() and (":" not in name or name.endswith("]"))
-    if has_port:
+    is_host = bool(name) and (":" not in name or name.endswith("]"))
+    if is_host and digits.isdecimal():
         if int(digits) != port:
             return False
         entry = name

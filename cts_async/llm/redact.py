@@ -62,6 +62,7 @@ class Redactor:
             self._parts += (data.lower(),)
         self._parts += (in_base64.lower(),)
         if "/" in secret:
+            # JSON with escaped slashes is common: it is looked through only where a key has one.
             self._escapes = _ASCII_ESCAPES
         for needle in (data.lower(), in_base64.lower()):
             if len(needle) >= FOLDED_CHARS:
@@ -104,6 +105,7 @@ class Redactor:
         if isinstance(value, list):
             return [self.value(item) for item in value]
         if isinstance(value, dict):
+            # Names, too: an echo of the request's headers may have the key anywhere.
             return {self.text(name): self.value(item) for name, item in value.items()}
         return value
 

@@ -186,8 +186,8 @@ def answers_of_candidates(
     `with_fingerprints` fills `Answers.fingerprints`, which only matter if there are earlier verdicts.
     """
 
+    # Identities of the gold's records that have an answer; the index keeps the records alive.
     joined = set[int]()
-    """Identities of the gold's records that have an answer; the index keeps the records alive."""
 
     def judgings() -> Iterator[tuple[int, Judging | None]]:
         """Each line's number and answer; None for an answer that the gold does not have."""
@@ -218,6 +218,7 @@ def answers_of_candidates(
             f"no line can be joined with the gold {gold.path}, neither by id nor by fused_query; "
             "if its fields have other names, use --field OURS=THEIRS",
         )
+    # By identity: the index has a record by its id and again by its query.
     n_absent = len({id(record) for record in gold.records()}) - len(joined)
     n_expected = len(answers) + n_absent
     for column in (answers.ids, answers.question_hashes, answers.fingerprints):

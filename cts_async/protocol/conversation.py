@@ -122,7 +122,7 @@ class ModelAnswerer:
             prompt,
             language,
             ShortPhrase(exact=self.exact_unknown),
-            on_record=("clear_query",),
+            on_record=("clear_query",),  # every result has it as `fused_query`
             policy=policy,
             **fields,
             clarification_question=view.question,
@@ -141,13 +141,11 @@ NOBODY: Final[Any] = Nobody()
 
 @contextmanager
 def made_before(outcome: Outcome) -> Iterator[None]:
-    """A StepError of the block takes along what was made before it: stages count by themselves.
-
-    What an instance was asked and answered is known, whatever fails later.
-    """
+    """A StepError of the block takes along what was made before it: stages count by themselves."""
     try:
         yield
     except StepError as error:
+        # What an instance was asked and answered is known, whatever fails later; the innermost stage knows most.
         if error.reached is None:
             error.reached = outcome
         raise
@@ -178,6 +176,7 @@ async def converse(
         if system.mode == "select":
             choices = SelectorView(instance.intent, history, offer.offered)
             chosen = await participants.selector.select(ctx, choices, n)
+            # What was chosen is what the Clarifier reformulates at the next turn.
             query = reply = offer.offered[chosen]
             turn = replace(turn, chosen=chosen, query=query)
         else:
@@ -212,7 +211,7 @@ async def _ask_at_once(
     query = instance.query
     offer = await clarifier.offer(ctx, TurnView(query, Conversation(query), system.k), 1)
     turn = ConversationTurn(offer.offered, offer.types, offer.reasoning)
-    if not answered:
+    if not answered:  # they are compared with people's questions
         return turn
     answers = await answer_all(ctx, participants, instance, offer.offered)
     turn = replace(turn, answers=answers)
@@ -225,6 +224,7 @@ async def answer_all(
     ctx: Context, participants: Participants, instance: Instance, questions: tuple[str, ...]
 ) -> tuple[Answer, ...]:
     """The answers to questions asked at once, each in a separate call, all concurrent (CTS, section 3.2)."""
+    # In calls of their own: the User Answerer sees one question and no other.
     calls = []
     for n, question in enumerate(questions, 1):
         view = AnswererView(instance.intent, question)
@@ -240,7 +240,8 @@ async def rewrite(
     answers: tuple[Answer, ...],
 ) -> str:
     """q-hat: q with what the answers to the questions add, as one query."""
-    pairs = tuple((question, reply.text) for question, reply in zip(questions, answers, strict=True))
+    texts = [answer.text for answer in answers]
+    pairs = tuple(zip(questions, texts, strict=True))
     return await participants.rewriter.rewrite(ctx, RewriterView(instance.query, pairs))
 
 

@@ -108,6 +108,7 @@ def plan_conversations(
 ) -> ConversePlan:
     """Check models, keys and data. Raises UsageError; starts and writes nothing."""
     prompts, catalogue = choose_prompts(config, catalogue)
+    # The part of a run that comes before its search, for what both plan alike.
     asking = RunConfig(
         models=config.models,
         schemes=config.schemes,
@@ -211,6 +212,7 @@ def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Jo
         is_new_query = instance.query not in queries_seen
         queries_seen.add(instance.query)
         for system, run in files.items():
+            # Nobody answers there, so that the intent does not matter: the query's first instance stands for all.
             if system.mode == "at-once" and not is_new_query:
                 continue
             if run.needs_work(instance.id, retry_failed=plan.config.retry_failed):

@@ -47,6 +47,7 @@ from cts_async.search.catalog import EngineSpec, ReaderSpec
 
 SAMPLE = 200
 """Instances whose prompts are rendered, spread evenly over the data."""
+# Estimates, not measurements: hosted models differ widely, and a run's own averages replace them.
 SENDING_S, TOKENS_PER_S = 1.0, 50.0
 """Latency of a call without its reply, in seconds, and the tokens of its reply per second."""
 FEWEST_STEPS = 3
@@ -140,7 +141,10 @@ class StepsForecast:
 
 def total_of(work: Iterable[StepsForecast]) -> Effort:
     """The sum of all efforts."""
-    return sum((steps.effort for steps in work), Effort())
+    total = Effort()
+    for steps in work:
+        total += steps.effort
+    return total
 
 
 # --- What a run has used so far, from its files, which may not exist yet or may be growing
@@ -193,8 +197,8 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
         return past
     past.forecast = manifest.forecast
     past.wall_s = manifest.wall_s
+    # Model calls of each instance's search; None for a failure without an answer.
     turns_by_id: dict[str, int | None] = {}
-    """Model calls of each instance's search; None for a failure without an answer."""
     for line in read_results(directory / RESULTS):
         turns_by_id[line["id"]] = None
         if answered(line) or not failed(line):
@@ -221,6 +225,7 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
         usage.latency_s += float(record.get("latency_s", 0.0))
         if succeeded:
             usage.steps += 1
+            # What a finished instance took is no part of the work that is left.
             if record.get("instance") not in past.done:
                 past.begun[key] += 1
     return past
@@ -228,11 +233,7 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
 
 def actual(plan: Plan, runs: Iterable[PastUsage]) -> Effort:
     """The effort of the runs so far."""
-    specs: dict[str, ModelSpec] = {}
-    if plan.catalogue is not None:  # custom roles may have asked any of its models
-        specs |= {spec.model: spec for spec in plan.catalogue.models.values()}
-    specs |= {spec.model: spec for spec in plan.specs.values()}
-    total = Effort()
+    specs, total = plan.specs_by_model, Effort()
     for run in runs:
         for (_, model), usage in run.usages.items():
             if model in specs:
@@ -274,8 +275,8 @@ class _Estimates:
         elif system.mode == "select":
             n_offered, offer = QUERIES_OFFERED, OFFER
         kind, reply, steps, in_a_row = "clarify", AROUND + n_offered * offer, turns, turns
+        # Each step is asked with the conversation of so many turns before it.
         histories = range(turns)
-        """Turns before each step."""
         if system.scheme in ("cot", "at-cot"):
             reply += REASONING
         if system.scheme == "at-cot":  # the ambiguity types are a list of their own
@@ -502,6 +503,7 @@ class Forecast:
     @property
     def total(self) -> Effort:
         """Calls and tokens of models, and the dollars of models, search engines and page readers."""
+        # Requests are no calls of models: of tools only the dollars are added.
         tools = total_of(self.tools)
         return total_of(self.work) + Effort(cost_usd=tools.cost_usd, priced=tools.priced)
 
@@ -511,10 +513,11 @@ class Forecast:
 
         None if a search engine or page reader has no price: for requests there is no such bound.
         """
-        if any(tool.effort.calls and not tool.each.priced for tool in self.tools):
-            return None
+        for tool in self.tools:
+            if tool.effort.calls and not tool.each.priced:
+                return None
         _, dearest = dearest_prices()
-        unpriced = total_of(work for work in self.work if not work.each.priced)
+        unpriced = total_of([steps for steps in self.work if not steps.each.priced])
         usd_per_million = (
             unpriced.input_tokens * dearest.input_usd_per_mtok
             + unpriced.output_tokens * dearest.output_usd_per_mtok
@@ -523,7 +526,7 @@ class Forecast:
 
     def of(self, system: str) -> Effort:
         """The effort of one system."""
-        return total_of(work for work in self.work if work.system == system)
+        return total_of([steps for steps in self.work if steps.system == system])
 
 
 def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Forecast:
@@ -677,7 +680,7 @@ def _instance_s(work: Iterable[StepsForecast], system: System) -> float:
     for steps in work:
         if steps.system != system.label:
             continue
-        if steps.kind == "judge":
+        if steps.kind == "judge":  # several judges at once: the slowest counts
             judging_s = max(judging_s, steps.latency_s)
         else:
             walk_s += steps.latency_s * steps.in_a_row
@@ -695,6 +698,7 @@ def lanes_of(
         lane, names = sharing[0], tuple(spec.name for spec in sharing)
         lane_work = [steps for steps in work if steps.model in names]
         effort = total_of(lane_work)
+        # So many seconds of calls, so many calls at once (Little's law).
         seconds = sum(steps.effort.calls * steps.latency_s for steps in lane_work)
         under = {"concurrency": seconds / lane.max_concurrency}
         if lane.requests_per_min:

@@ -132,6 +132,7 @@ def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, st
     extractor = config.extractor or config.every_role or catalogue.roles.get("extractor") or PAPER_SUPPORT
     if is_custom(extractor, catalogue):
         raise UsageError(f"{extractor}: nuggets are extracted by a model; name one with --extractor")
+    # A build is a run of the reference point `gold`, whose searches are then read by the extractor.
     plan = make_plan(_search_of_intents(config), catalogue, environ, extractor=extractor)
     built = GoldPlan(
         **{field.name: getattr(plan, field.name) for field in fields(plan)},
@@ -186,6 +187,7 @@ async def build_gold(plan: GoldPlan, environ: Mapping[str, str], events: Events)
     try:
         await execute(plan, environ, events, _open_jobs)
     except RunStopped:
+        # Hours of searches are worth having, also where the build ends early.
         publish(plan)
         raise
     publish(plan)
@@ -194,6 +196,7 @@ async def build_gold(plan: GoldPlan, environ: Mapping[str, str], events: Events)
 def publish(plan: GoldPlan) -> int:
     """Write the gold file from the run directory; return the number of its intents."""
     out = plan.build.out
+    # Once more: the file may have been edited while the build ran.
     check_target(out, plan.finished(), force=plan.build.force)
     return write_gold(out, plan.finished())
 
@@ -301,6 +304,7 @@ def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) 
         line = results.line(id) if results.failed(id) is False else None
         if line is None:
             continue
+        # The run directory may have been edited, too: what is no gold must not become a gold file.
         if not (isinstance(line.get("gold"), dict) and isinstance(line.get("fused_query"), str)):
             raise InputError(
                 directory / RESULTS, f"the line of {id!r} is damaged: remove it to make it again"
@@ -324,7 +328,10 @@ def check_target(out: Path, lines: Iterable[bytes], *, force: bool) -> None:
     """
     if out.is_dir():
         raise UsageError(f"--out {out}: is a directory; name a file in it")
-    folder = next(parent for parent in out.absolute().parents if parent.exists())
+    # Folders above it that do not exist are made when it is written.
+    folder = out.absolute().parent
+    while not folder.exists():
+        folder = folder.parent
     if not (folder.is_dir() and os.access(folder, os.W_OK)):
         raise UsageError(f"--out {out}: cannot write in {folder}")
     try:

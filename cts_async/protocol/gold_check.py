@@ -103,7 +103,7 @@ def select(sources: Sequence[NumberedSource], limits: SourceLimits) -> Selection
     room = limits.total_chars
     for source in ranked[: max(1, limits.max_sources)]:
         size = min(len(source.text), allowed)
-        if size <= room:
+        if size <= room:  # a later and shorter one may still fit
             chosen_ids.add(source.id)
             room -= size
     chosen, cut = [], []

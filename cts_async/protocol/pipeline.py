@@ -113,8 +113,7 @@ async def judge_answer(
     """Every judge's verdict on one answer, each by itself; none where the instance has no nuggets.
 
     A judge that fails, or whose provider is gone, changes nothing for the others. Where the providers of all judges are
-    gone that ask a model, their RunStopped is raised: there is no sense in answers that nobody judges. An empty answer
-    covers nothing.
+    gone that ask a model, their RunStopped is raised. An empty answer covers nothing.
     """
     verdicts: dict[str, Judgment | StepError | None] = {}
     if not instance.nuggets:
@@ -134,9 +133,10 @@ async def judge_answer(
     for judge, ended in zip(judges, await ctx.settle(calls), strict=True):
         if isinstance(ended, ProviderGone):
             gone.append(ended)
-            verdicts[judge.name] = None
+            verdicts[judge.name] = None  # neither a label nor a failure: it is made later
         else:
             verdicts[judge.name] = ended
+    # There is no sense in paying for more answers while nobody judges them.
     if gone and len(gone) == n_asking:
         raise gone[0]
     return verdicts

@@ -88,6 +88,15 @@ class CommandPlan(ABC):
         return any(spec.demo for spec in self.specs.values())
 
     @property
+    def specs_by_model(self) -> dict[str, ModelSpec]:
+        """Every model that a step may have asked, by its id at the provider."""
+        specs: list[ModelSpec] = []
+        if self.catalogue is not None:  # code of the user's may have asked any of its models
+            specs += self.catalogue.models.values()
+        specs += self.specs.values()
+        return {spec.model: spec for spec in specs}
+
+    @property
     def reachable(self) -> Sequence[ModelSpec]:
         """The models that code of the user's may ask: all of the catalogue, or none without such code."""
         if self.catalogue is None:
@@ -269,7 +278,7 @@ class Plan(SystemsPlan):
             identity["agent_prompt"] = self.agent_prompt
         if self.config.empty_answers != "fail":
             identity["empty_answers"] = self.config.empty_answers
-        if self.searches:
+        if self.searches:  # the agent's prompt has it
             identity["current_date"] = self.current_date
         identity["seed"] = self.config.seed
         if self.config.as_published:
@@ -406,6 +415,7 @@ def _unchanged(prompts: PromptSet, player: str, used: Sequence[Prompt]) -> Usage
 
 def n_supporters_of(config: RunConfig) -> int:
     """How many of User Answerer and Rewriter a run's Clarifiers need."""
+    # "questions", "answers", "rewrite": each stage after the first needs one more of them.
     return STAGES.index(config.stop_after or "rewrite")
 
 
@@ -427,6 +437,7 @@ def make_plan(
     prompts, catalogue = choose_prompts(config, catalogue)
     config, given_rows = with_given(config)
     if config.stop_after:
+        # Reference points do nothing but search.
         config = replace(config, no_judge=True, references=())
     config, custom = label_players(config, catalogue)
     rewrites: Iterable[str] = ()
@@ -472,6 +483,7 @@ def make_plan(
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
     if config.as_published:
         _check_published(config)
+        # The paper's judge has all nuggets in one call, however long its replies become.
         specs = {name: _judging_in_one_call(spec, most_nuggets) for name, spec in specs.items()}
 
     def instances() -> Iterator[Instance]:
@@ -554,15 +566,14 @@ def _remarks_on_judges(plan: Plan) -> Iterator[str]:
 
 
 def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
-    """The suffix of a run's name for what differs from the defaults, whatever the system is compared with.
-
-    A reference point's label names no Clarifier, so its defaults are those of a remote one, also in a run with `local`.
-    A custom Clarifier that can play the other roles does so by default.
-    """
+    """The suffix of a run's name for what differs from the defaults, whatever the system is compared with."""
     config, clarifying = plan.config, system.kind == "clarify"
+    # A reference point's label names no Clarifier, so its defaults are those of a remote one, also in a run with
+    # `local`.
     clarifiers = (system.clarifier,) if clarifying else ()
     playing = plan.roles
     usual = choose_roles(RunConfig(models=clarifiers), catalogue.roles)
+    # A custom Clarifier that can play the other roles does so by default.
     if {"answerer", "rewriter", "agent"} <= plan.custom.get(system.clarifier, {}).keys():
         usual = RoleNames(system.clarifier, (LEXICAL,), system.clarifier)
     suffix = "+questions" if config.given_questions and clarifying else ""
@@ -603,30 +614,31 @@ def _roles_by_model(
     _, rewriter = roles.supporters
     if "select" in config.modes or ("respond" in config.modes and rewriter not in custom):
         supporters += (roles.support,)  # chooses and reformulates
-    # In this order a missing key names the roles that need it.
-    players = [("model", name) for name in config.models if name not in given_labels]
+    # In this order the error about a missing key names the roles that need it.
+    players: dict[str, Iterable[str]] = {}
+    players["model"] = [name for name in config.models if name not in given_labels]
     if config.models:
-        players += [("support", name) for name in dict.fromkeys(supporters)]
+        players["support"] = dict.fromkeys(supporters)
     if not config.no_judge:
-        players += [("judge", name) for name in roles.judges]
+        players["judge"] = roles.judges
     if not config.stop_after:
-        players.append(("agent", roles.agent))
+        players["agent"] = (roles.agent,)
         if roles.visit is not None:
-            players.append(("visit", roles.visit))
+            players["visit"] = (roles.visit,)
     roles_by_model: dict[str, list[str]] = {}
-    for role, name in players:
-        if name not in custom:
-            roles_by_model.setdefault(name, []).append(role)
+    for role, names in players.items():
+        for name in names:
+            if name not in custom:
+                roles_by_model.setdefault(name, []).append(role)
     return roles_by_model
 
 
 def _with_page_reader(roles: RoleNames, custom: Players) -> RoleNames:
-    """The roles with a model that reads pages, where one is needed. UsageError if code of the user's would have to.
-
-    Pages of the web are read by the supporting model. No custom role reads one for a model: its agent gets them whole.
-    """
+    """The roles with a model that reads pages, where one is needed. UsageError if code of the user's would have to."""
     if roles.visit is None or roles.visit not in custom:
         return roles
+    # Pages are read by who supports, where nothing else was said; but there is no role of the user's that reads a page.
+    # An agent of theirs gets pages whole.
     if roles.agent in custom:
         return replace(roles, visit=None)
     raise UsageError(

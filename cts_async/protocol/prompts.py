@@ -258,7 +258,11 @@ def choose_prompts(config: CommandConfig, catalogue: Catalogue) -> tuple[PromptS
     """
     _, folders = _read_options(config.prompts)
     catalogue = replace(catalogue, prompts={**catalogue.prompts, **folders})
-    used = {variant_of(player, catalogue.prompts)[1] for player in config.players} - {""}
+    used: set[str] = set()
+    for player in config.players:
+        _, variant = variant_of(player, catalogue.prompts)
+        if variant:
+            used.add(variant)
     for name in folders:
         if name not in used:
             raise UsageError(f"--prompts {name}=...: nobody uses them; name them with a model: gpt@{name}")

@@ -235,7 +235,7 @@ async def open_resources(
                 if opened_name in models and replace(opened_spec, name=name) == spec:
                     models[name] = models[opened_name]
                     return models[name]
-            limits = _limits(spec, max_outage_s)
+            limits = _lane_limits(spec, max_outage_s)
             account = spec.account
             if spec.embedded:
                 spec = await stack.enter_async_context(serving(spec, environ))
@@ -328,7 +328,7 @@ def instances_in_flight(resources: Resources) -> int:
     return enough_in_flight(widths)
 
 
-def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
+def _lane_limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
     if spec.embedded:
         max_outage_s = min(max_outage_s, EMBEDDED_OUTAGE_S)
     return LaneLimits(
@@ -439,8 +439,8 @@ def open_budget(plan: CommandPlan, events: Events) -> Budget | None:
     if not config.is_limited:
         return None
     judging_steps = tuple(f"{JUDGING}{judge}" for judge in plan.judges)
+    # What custom judges ask of models.
     steps_within = tuple(f"{step}/" for step in judging_steps)
-    """What custom judges ask of models."""
 
     def counts(step: str) -> bool:
         if not step.startswith(JUDGING):
@@ -450,10 +450,7 @@ def open_budget(plan: CommandPlan, events: Events) -> Budget | None:
     limits = BudgetLimits(config.max_calls, config.max_tokens, config.max_usd)
     spent = NOTHING
     if limits != BudgetLimits():
-        prices = {}
-        if plan.catalogue is not None:  # custom roles may have asked any of its models
-            prices = {spec.model: model_prices(spec) for spec in plan.catalogue.models.values()}
-        prices |= {spec.model: model_prices(spec) for spec in plan.specs.values()}
+        prices = {model: model_prices(spec) for model, spec in plan.specs_by_model.items()}
         spent = spent_before(plan.journals, prices, counts)
     return Budget(limits, spent, deadline=deadline_at(config.deadline), events=events)
 
@@ -733,10 +730,9 @@ def judge_names(plan: Plan) -> tuple[str, ...]:
 
 def _judges_to_complete(plan: Plan) -> tuple[str, ...]:
     """The judges whose verdicts a recorded answer can lack: the lexical one has no provider that could be gone."""
-    scoring, *further = judge_names(plan) or ("",)
-    if not scoring:
-        return ()
-    return (scoring, *(judge for judge in further if judge != LEXICAL))
+    names = judge_names(plan)
+    # The scoring judge may be the lexical one: its labels stand in the results.
+    return names[:1] + tuple(judge for judge in names[1:] if judge != LEXICAL)
 
 
 def _jobs(plan: Plan, resources: Resources, cast: Cast, files: Files) -> Iterator[Job]:

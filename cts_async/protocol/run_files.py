@@ -198,6 +198,7 @@ class RunFiles:
 
     def close(self) -> None:
         """Write what is pending and close. Raises StorageFull if the disk refused it."""
+        # Each is closed, also where the disk has refused another's last lines.
         with ExitStack() as logs:
             if self._own_journal:
                 logs.callback(self.journal.close)
@@ -247,6 +248,7 @@ def recorded_session(
         if manifest is None:
             _check_no_results(directory, record.option)
             manifest = Manifest(directory=directory)
+        # A session with a smaller --limit makes the run no smaller.
         expected = max(int(record.notes.get("n_expected", 0)), manifest.n_expected)
         session: dict[str, Any] = {"start": _stamp(), "end": None, "wall_s": None}
         written = {
@@ -266,18 +268,17 @@ def recorded_session(
             raise
         finally:
             session.update(session_notes(), end=_stamp(), wall_s=round(time.monotonic() - began, 3))
+            # The directory may have been replaced by another one meanwhile, as by a copy that was moved there.
             if is_still_ours():
                 write_json(directory / MANIFEST, written)
 
 
 def same_run(directory: Path, identity: Mapping[str, Any], option: str = "--name") -> Mapping[str, Any]:
-    """The identity under which a run is begun or resumed. UsageError where the directory holds another run.
-
-    Versions before 0.8 shipped more prompts for small models (`ROLE.small.LANGUAGE`), and every run that might use them
-    recorded their digests. Only the embedded model ever got them, so a run without it is still the same run.
-    """
+    """The identity under which a run is begun or resumed. UsageError where the directory holds another run."""
     manifest = manifest_or_empty(directory)
     recorded = manifest.identity.prompts
+    # Versions before 0.8 shipped more prompts for small models (`ROLE.small.LANGUAGE`), and every run that might use
+    # them recorded their digests. Only the embedded model ever got them, so a run without it is still the same run.
     if recorded and not manifest.embedded:
         retired = {name: digest for name, digest in recorded.items() if ".small." in name}
         identity = {**identity, "prompts": dict(sorted({**retired, **identity["prompts"]}.items()))}
@@ -288,9 +289,9 @@ def same_run(directory: Path, identity: Mapping[str, Any], option: str = "--name
 def check_files(directory: Path) -> None:
     """Refuse a run in which one of our files is a symbolic link or not a regular file, before anything is written there.
 
-    Opening such a file for writing is refused anyway, but possibly after calls were paid. Also refuse a run that a
-    cluster of version 0.7 left with parts of its journal unmerged. Raises UsageError.
+    Also refuse a run that a cluster of version 0.7 left with parts of its journal unmerged. Raises UsageError.
     """
+    # Opening such a file for writing is refused anyway, but possibly after calls were paid.
     paths = [directory / name for name in RUN_FILES]
     try:
         for name in RUN_FOLDERS:

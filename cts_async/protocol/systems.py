@@ -81,9 +81,11 @@ def systems_of(
     scheme, and is left out of mode "select", since it asks questions.
     """
     schemes, modes = dict.fromkeys(config.schemes), dict.fromkeys(config.modes)
-    model_pairs = [
-        (scheme, mode) for scheme, mode in product(schemes, modes) if scheme != "cts" or mode == "at-once"
-    ]
+    model_pairs: list[tuple[Scheme, Mode]] = []
+    for scheme, mode in product(schemes, modes):
+        # The benchmark's own scheme has no prompt for a single turn.
+        if scheme != "cts" or mode == "at-once":
+            model_pairs.append((scheme, mode))
     custom_pairs: list[tuple[Scheme, Mode]] = [("cts", mode) for mode in modes if mode != "select"]
     # A command without Clarifiers (`--rewrites`) has no use for a scheme or mode either: that is no reason to accept it.
     only_custom = bool(config.models) and all(name in custom for name in config.models)
@@ -289,7 +291,7 @@ def resolve_all(
         needed = [variable for variable in missing if variable not in optional]
         for variable in needed:
             lacking.append(f"{variable} ({', '.join(roles)}: {name})")
-        if needed:
+        if needed:  # all that is missing is told together, in one error
             continue
         # An address that nobody can reach, lest a request goes anywhere by mistake (RFC 6761: .invalid).
         placeholders = {variable: f"http://{variable.lower()}.invalid/v1" for variable in optional}

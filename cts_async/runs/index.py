@@ -69,12 +69,12 @@ class Refused(Exception):
 def stat_of(path: Path) -> Stat:
     """The state of a regular file; NO_FILE for anything else."""
     try:
-        found = os.lstat(path)
+        state = os.lstat(path)
     except (OSError, ValueError):
         return NO_FILE
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(state.st_mode):
         return NO_FILE
-    return Stat(found.st_ino, found.st_size, found.st_mtime_ns)
+    return Stat(state.st_ino, state.st_size, state.st_mtime_ns)
 
 
 @contextmanager
@@ -132,10 +132,11 @@ def line_at(fd: int, offset: int) -> bytes | None:
     size, start, length = _PIECE, offset, 0
     while block := os.pread(fd, size, start):
         end = block.find(b"\n")
-        parts.append(block if end < 0 else block[:end])
-        length += len(parts[-1])
         if end >= 0:
+            parts.append(block[:end])
             return b"".join(parts)
+        parts.append(block)
+        length += len(block)
         if length > MAX_LINE:
             return None
         start += len(block)
@@ -146,10 +147,12 @@ def line_at(fd: int, offset: int) -> bytes | None:
 def record_in(line: bytes | None) -> dict[str, Any] | None:
     """A line parsed as a JSON object; None if it is damaged."""
     try:
-        record = foreign_json.loads(line) if line else None
+        record = foreign_json.loads(line or b"")
     except ValueError:
         return None
-    return record if isinstance(record, dict) else None
+    if not isinstance(record, dict):
+        return None
+    return record
 
 
 def display_name(path: str) -> str:
@@ -214,8 +217,8 @@ class Columns:
             for column, room in zip(columns, larger, strict=True):
                 room[:n] = column[:n]
             columns = larger
-        for column, new in zip(columns, rows, strict=True):
-            column[n:after] = new
+        for column, values in zip(columns, rows, strict=True):
+            column[n:after] = values
         self._state = (columns, after)
 
     def all(self) -> tuple[Array, ...]:
@@ -250,8 +253,11 @@ class Tail:
         """Bytes not read yet; an incomplete last line counts as read."""
         state = stat_of(self.path)
         if state.inode != self.inode or state.size < self.end:
-            return max(state.size, 1 if self.end else 0)
-        return 0 if state.size == self._exhausted_size else state.size - self.end
+            # Never 0 for a file that was emptied: it is to be read again.
+            return max(state.size, int(self.end > 0))
+        if state.size == self._exhausted_size:
+            return 0
+        return state.size - self.end
 
     def renewed(self) -> bool:
         """Whether the file was replaced, truncated or removed since it was read; reading then starts again."""
@@ -259,13 +265,13 @@ class Tail:
         if state == NO_FILE and not self.end:
             return False
         same = state.inode == self.inode and state.size >= self.end and self._guard_unchanged()
-        first = not self.inode
+        is_first_look = not self.inode
         if not same:
             self.end, self.inode, self._guard, self._exhausted_size = 0, state.inode, b"", 0
             self._searched, self._skipping = 0, False
         elif state.size < self.end + self._searched:
             self._searched = 0
-        return not same and not first
+        return not same and not is_first_look
 
     def next(self) -> tuple[int, bytes] | None:
         """Offset and bytes of the whole lines in the next block; None if there is nothing further for now.
@@ -282,23 +288,27 @@ class Tail:
 
     def _read(self, fd: int) -> tuple[int, bytes] | None:
         start = self.end
-        more = os.pread(fd, self._block, start + self._searched)
-        whole = 0 if self._skipping else more.rfind(b"\n") + 1
+        block = os.pread(fd, self._block, start + self._searched)
+        if self._skipping and block:
+            newline = block.find(b"\n") + 1
+            if newline:
+                self._skipping = False
+                block = block[:newline]
+            self._advance(block)
+            return start, b""
+        whole = block.rfind(b"\n") + 1
         if whole:
-            lines = os.pread(fd, self._searched + whole, start) if self._searched else more[:whole]
+            lines = block[:whole]
+            if self._searched:
+                lines = os.pread(fd, self._searched + whole, start)
             self._advance(lines)
             return start, lines
-        if self._skipping and more:
-            newline = more.find(b"\n") + 1
-            self._skipping = not newline
-            self._advance(more[:newline] if newline else more)
-            return start, b""
-        self._searched += len(more)
+        self._searched += len(block)
         if self._searched > MAX_LINE:
             self._skipping = True
-            self.end += self._searched - len(more)
-            self._advance(more)
-        elif len(more) < self._block:
+            self.end += self._searched - len(block)
+            self._advance(block)
+        elif len(block) < self._block:
             self._exhausted_size = start + self._searched
             if self._searched <= self._block:
                 self._searched = 0  # a torn line may be replaced by another; searching it again is cheap
@@ -336,10 +346,12 @@ class Index:
         """Index another block; False if there was none."""
         if self.tail.renewed():
             self._forget()
-        found = self.tail.next()
-        if found is None:
+        block = self.tail.next()
+        if block is None:
             return False
-        if rows := list(self._rows(*found)):
+        offset, lines = block
+        rows = list(self._rows(offset, lines))
+        if rows:
             self._columns.add(*zip(*rows, strict=True))
         return True
 

@@ -104,7 +104,9 @@ class Spent:
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
         """Return dollars; None if a model has no price, or never reports its tokens."""
         cost, unpriced = self.known_cost(prices)
-        return None if unpriced else cost
+        if unpriced:
+            return None
+        return cost
 
     def known_cost(self, prices: Mapping[str, Mapping[str, float | None]]) -> tuple[float, tuple[str, ...]]:
         """Return the dollars of models whose cost is known, and the models whose cost is not."""
@@ -137,9 +139,12 @@ def spent_of(manifest: Manifest, journals: dict[Path, Mapping[str, Spent]]) -> S
     `journals` has the sums of the journals that were read before, by system, "" in one that is not shared.
     """
     journal, is_shared = journal_of(manifest)
+    system, group = "", _no_system
+    if is_shared:
+        system, group = manifest.directory.name, _system_of
     if journal not in journals:
-        journals[journal] = spent_by(journal, _system_of if is_shared else _no_system)
-    return journals[journal].get(manifest.directory.name if is_shared else "", Spent())
+        journals[journal] = spent_by(journal, group)
+    return journals[journal].get(system, Spent())
 
 
 def _system_of(instance: str) -> str:
@@ -148,6 +153,25 @@ def _system_of(instance: str) -> str:
 
 def _no_system(instance: str) -> str:
     return ""
+
+
+class InstanceSpending:
+    """What each instance of a run took, from its journal; read whole, at once."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        journal, is_shared = journal_of(manifest)
+        self._prefix = ""
+        if is_shared:
+            self._prefix = f"{manifest.directory.name}/"
+        self._by_id: Mapping[str, Spent] | None = None
+        if manifest.raw and journal.is_file():
+            self._by_id = spent_by(journal, str)
+
+    def spent_on(self, id: str) -> Spent | None:
+        """What an instance took; None without a journal."""
+        if self._by_id is None:
+            return None
+        return self._by_id.get(self._prefix + id, Spent())
 
 
 def journal_of(manifest: Manifest) -> tuple[Path, bool]:
@@ -240,7 +264,9 @@ class SpendingIndex(Index):
     def _rows(self, offset: int, block: bytes) -> Iterator[tuple[int, float, float]]:
         for id, spent in self._spent_in(block).items():
             cost = spent.cost_usd(self._prices)
-            yield id, spent.latency_s, math.nan if cost is None else cost
+            if cost is None:
+                cost = math.nan
+            yield id, spent.latency_s, cost
 
     def of(self, ids: Array) -> Array:
         """Seconds and dollars of distinct instances, given by hash, NaN where unknown; shape (2, instances)."""

@@ -187,7 +187,9 @@ def judged_fingerprint(line: Mapping[str, Any]) -> int:
     digest, answer = line.get("answer_digest"), line.get("answer")
     if not isinstance(digest, str) and isinstance(answer, str):
         digest = answer_digest(str(line.get("fused_query") or ""), answer)
-    return fingerprint_of(digest) if isinstance(digest, str) else 0
+    if not isinstance(digest, str):
+        return 0
+    return fingerprint_of(digest)
 
 
 def fingerprint_of(digest: str) -> int:
@@ -198,9 +200,9 @@ def fingerprint_of(digest: str) -> int:
         return 0
 
 
-def about_same(mark: Any, other: Any) -> Any:
+def about_same(mark: Any, mark_2: Any) -> Any:
     """Whether fingerprints (numbers or arrays) are of the same answer, as far as both are known."""
-    return (mark == other) | (mark == 0) | (other == 0)
+    return (mark == mark_2) | (mark == 0) | (mark_2 == 0)
 
 
 def failure_line(system: str, instance: Instance, error: StepError) -> Line:
@@ -222,8 +224,8 @@ def error_json(error: StepError) -> Line:
 def verdict_line(instance: Instance, judge: str, verdict: Judgment | StepError) -> Line:
     """A further judge's line on an answer of a run: its labels, or why it failed."""
     if isinstance(verdict, StepError):
-        return {**failure_line("", instance, verdict), "judge": judge}
-    return {"id": instance.id, **judged(instance.nuggets, verdict)}
+        return failure_line("", instance, verdict) | {"judge": judge}
+    return {"id": instance.id} | judged(instance.nuggets, verdict)
 
 
 def read_results(path: Path) -> Iterator[Line]:
@@ -334,7 +336,9 @@ def score_of(line: Mapping[str, Any]) -> float | None:
     if score is not None:
         return score
     stored = line.get("restore_score_100")
-    return float(stored) if _is_number(stored) else None
+    if not _is_number(stored):
+        return None
+    return float(stored)
 
 
 def labelled_score(line: Mapping[str, Any]) -> float | None:
@@ -369,13 +373,13 @@ class Contradiction(NamedTuple):
     score: float
 
 
-def contradiction_note(file: object, n: int, first: Sequence[Contradiction]) -> str:
-    """Say how many scores of a file contradict their labels, and which: the first of `n`; "" for none."""
+def contradiction_note(file: object, n: int, examples: Sequence[Contradiction]) -> str:
+    """Say how many scores of a file contradict their labels, and which: the first of `n` as examples; "" for none."""
     if not n:
         return ""
     described = [
         f"{contradiction.id!r} says {_shown(contradiction.stored)}, its nuggets give {contradiction.score:.6g}"
-        for contradiction in first[:MOST_CONTRADICTIONS]
+        for contradiction in examples[:MOST_CONTRADICTIONS]
     ]
     if n > len(described):
         described.append(f"and {n - len(described):,} more")
@@ -387,7 +391,9 @@ def contradiction_note(file: object, n: int, first: Sequence[Contradiction]) -> 
 
 def _shown(stored: Any) -> str:
     """A stored score; of a file of unknown origin it may be anything."""
-    return f"{stored:.6g}" if _is_number(stored) else repr(stored)[:40]
+    if _is_number(stored):
+        return f"{stored:.6g}"
+    return repr(stored)[:40]
 
 
 # --- The lines that count
@@ -430,9 +436,9 @@ def latest_rows(hashes: array[int] | memoryview) -> Array:
         return np.arange(len(ids))
     order = np.argsort(ids, kind="stable")
     changes = ids[order[1:]] != ids[order[:-1]]
-    last = order[np.append(changes, True)]
-    first = order[np.insert(changes, 0, True)]
-    return cast("Array", last[np.argsort(first)])
+    last_rows = order[np.append(changes, True)]
+    first_rows = order[np.insert(changes, 0, True)]
+    return cast("Array", last_rows[np.argsort(first_rows)])
 
 
 _FAILED: Final = 1
@@ -514,7 +520,9 @@ class ResultLines:
         import numpy as np
 
         rows = np.flatnonzero(self.ids == id_hash(id))
-        return int(rows[0]) if len(rows) else None
+        if not len(rows):
+            return None
+        return int(rows[0])
 
     def rows_of_hashes(self, hashes: Array) -> Array:
         """The row of each of these distinct hashes; -1 if it has no line."""
@@ -572,9 +580,10 @@ class ResultsIndex(Index):
         if known is None or known[0] is not columns or known[1] != len(columns):
             by_name = dict(zip(self._kept, columns.all(), strict=True))
             ids = by_name["ids"]
-            rows = self._latest_rows(ids)
-            superseded = len(rows) < len(ids)
-            known = self._known = (columns, len(ids), ResultLines(by_name, rows if superseded else None))
+            rows: Array | None = self._latest_rows(ids)
+            if rows is not None and len(rows) == len(ids):
+                rows = None  # nothing is superseded: the columns as they are
+            known = self._known = (columns, len(ids), ResultLines(by_name, rows))
         return known[2]
 
     def rows(self) -> Array:
@@ -629,9 +638,10 @@ class ResultsIndex(Index):
     def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
         for raw in block.split(b"\n")[:-1]:
             line = record_in(raw)
-            id = instance_name(line) if line else None
-            if line is not None and id is not None:
-                yield self._row(offset, len(raw) + 1, id_hash(id), line, score_of(line))
+            if line is not None:
+                id = instance_name(line)
+                if id is not None:
+                    yield self._row(offset, len(raw) + 1, id_hash(id), line, score_of(line))
             offset += len(raw) + 1
 
     def _row(
@@ -665,6 +675,9 @@ class ResultsIndex(Index):
         chosen: tuple[Any, ...] = self._choose(numbers)
         return chosen
 
+    def _line_at(self, offset: int) -> Line | None:
+        return record_at(self.path, offset)
+
     def contradictions(self, name: str, read: Callable[[int], Line | None] | None = None) -> str:
         """`contradiction_note` of the file, which is called `name`; the first such lines are read again for it.
 
@@ -672,15 +685,17 @@ class ResultsIndex(Index):
         """
         lines = self.lines()
         offsets = lines.offsets[lines.contradicted].tolist()
-        first: list[Contradiction] = []
+        examples: list[Contradiction] = []
         for offset in offsets[:MOST_CONTRADICTIONS]:
-            line = record_at(self.path, offset) if read is None else read(offset)
-            score = None
-            if line is not None:  # else the file was changed meanwhile
-                score = labelled_score(line)
-            if line is not None and score is not None:
-                first.append(Contradiction(instance_name(line) or "", line.get("restore_score_100"), score))
-        return contradiction_note(name, len(offsets), first)
+            line = (read or self._line_at)(offset)
+            if line is None:
+                continue
+            score = labelled_score(line)
+            if score is not None:  # else the file was changed meanwhile
+                examples.append(
+                    Contradiction(instance_name(line) or "", line.get("restore_score_100"), score)
+                )
+        return contradiction_note(name, len(offsets), examples)
 
 
 _CHECKED: Final = ("judge", "answers", "restore_score_100", "error")
@@ -712,7 +727,9 @@ class LatestLines:
     def failed(self, id: str) -> bool | None:
         """Whether the id's line is a failure; None without a line."""
         row = self._row(id)
-        return None if row is None else bool(self._flags[row] & _FAILED)
+        if row is None:
+            return None
+        return bool(self._flags[row] & _FAILED)
 
     def answered(self, id: str) -> bool:
         """Whether the id's line has an answer, judged or not."""
@@ -741,9 +758,9 @@ class LatestLines:
 
         if not len(self._ids):
             return len(hashes), 0
-        wanted = np.asarray(hashes)
-        rows = np.minimum(np.searchsorted(self._ids, wanted), len(self._ids) - 1)
-        has_line = self._ids[rows] == wanted
+        ids = np.asarray(hashes)
+        rows = np.minimum(np.searchsorted(self._ids, ids), len(self._ids) - 1)
+        has_line = self._ids[rows] == ids
         if but_failures:
             has_line &= (self._flags[rows] & _FAILED) == 0
         n_outdated = 0
@@ -755,9 +772,13 @@ class LatestLines:
     def line(self, id: str) -> Line | None:
         """The id's line, read from the file; None without one."""
         row = self._row(id)
-        return None if row is None else record_at(self._path, int(self._offsets[row]))
+        if row is None:
+            return None
+        return record_at(self._path, int(self._offsets[row]))
 
     def _row(self, id: str) -> int | None:
-        wanted = id_hash(id)
-        row = bisect_left(self._ids.data, wanted)
-        return row if row < len(self._ids) and self._ids[row] == wanted else None
+        hashed = id_hash(id)
+        row = bisect_left(self._ids.data, hashed)
+        if row == len(self._ids) or self._ids[row] != hashed:
+            return None
+        return row

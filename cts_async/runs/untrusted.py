@@ -22,7 +22,8 @@ def turns_of(line: Mapping[str, Any]) -> list[dict[str, Any]]:
     turns = [as_object(turn) for turn in as_list(line.get("turns"))]
     if not turns:
         questions, answers = as_texts(line.get("questions")), as_texts(line.get("answers"))
-        turns = [{"offered": [one], "answers": answers[n : n + 1]} for n, one in enumerate(questions)]
+        for n, question in enumerate(questions):
+            turns.append({"offered": [question], "answers": answers[n : n + 1]})
     return [
         {
             "n": n,

@@ -71,8 +71,9 @@ class CallTimes:
     def count(self, call: ToolCall, turn: str, dropped: Container[str]) -> int:
         """Count `call` in the step `turn`; `dropped` are the turns whose responses were left out since."""
         turns = [before for before in self._turns.get(call, ()) if before not in dropped]
-        self._turns[call] = [*turns, turn]
-        return len(turns) + 1
+        turns.append(turn)
+        self._turns[call] = turns
+        return len(turns)
 
 
 @dataclass(slots=True)
@@ -160,7 +161,7 @@ class History:
         if dropped:
             self.digest = step_key(self.digest, "dropped", dropped)
             dropped_before = self.request.get("dropped", [])
-            self.request = {**self.request, "dropped": dropped_before + dropped}
+            self.request = dict(self.request) | {"dropped": dropped_before + dropped}
         latest_dropped = bool(self._responses) and self._responses[-1].dropped
         return self._fits() and not latest_dropped
 
@@ -176,10 +177,10 @@ class History:
         if self._demand:
             return
         self._demand = f"\n{text}"
-        last = self.messages[-1]
-        self.messages[-1] = {"role": last["role"], "content": last["content"] + self._demand}
+        latest = self.messages[-1]
+        self.messages[-1] = {"role": latest["role"], "content": latest["content"] + self._demand}
         self.digest = step_key(self.digest, text)
-        self.request = {**self.request, "demand": text}
+        self.request = dict(self.request) | {"demand": text}
         self.turns.append(Turn("forced", text))
 
     def finish(self, text: str, model_calls: int, *, forced: bool) -> Trace:
@@ -196,6 +197,7 @@ class History:
         message = self.messages[response.at]
         latest = response is self._responses[-1]
         content = _LEFT_OUT
+        # What else stands in the latest message has to stay: the agent is to act on it.
         if latest:
             content += self._reminder + self._demand
         self.messages[response.at] = {"role": message["role"], "content": content}
@@ -271,6 +273,7 @@ class Agent:
             except UnusableOutput:
                 if not self.takes_empty:
                     raise
+                # No turn was returned that says so.
                 forced = any(turn.kind == "forced" for turn in history.turns)
             if unrecorded:
                 # The agent has continued from these failures: from now on a resumed search must repeat them.

@@ -179,9 +179,9 @@ def escape_marks(text: str) -> str:
     return harmless(text, _OWN_TAGS, "‹")
 
 
-def format_failure(what: str, message: str) -> str:
-    """Format the failure of `what` ("the visit to https://x"), with its reason."""
-    return f"Error: {without_breaks(what)} failed: {without_breaks(message)[:MESSAGE_CHARS].rstrip('.')}."
+def format_failure(subject: str, message: str) -> str:
+    """Format the failure of `subject` ("the visit to https://x"), with its reason."""
+    return f"Error: {without_breaks(subject)} failed: {without_breaks(message)[:MESSAGE_CHARS].rstrip('.')}."
 
 
 def without_breaks(text: str) -> str:
@@ -256,5 +256,5 @@ def _text_of(max_chars: int) -> str:
         return "first"
     if size < 2 * _CHUNK:
         return f"first any{{0,{size}}}"
-    chunks, rest = divmod(size - _CHUNK, _CHUNK)
-    return f"first chunk{{0,{chunks}}} any{{0,{_CHUNK + rest}}}"
+    chunks, remainder = divmod(size - _CHUNK, _CHUNK)
+    return f"first chunk{{0,{chunks}}} any{{0,{_CHUNK + remainder}}}"

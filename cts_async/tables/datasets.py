@@ -24,16 +24,21 @@ _LABELS: Final = {"blurred_query": "q", "fused_query": "q*"}
 
 def print_kinds(console: Console, kinds: Iterable[Kind]) -> None:
     """Print a paragraph for each kind of dataset."""
-    for about in kinds:
-        of = f"{about.paper}; {about.licence}" if about.paper else about.licence
+    for kind in kinds:
+        source = f"{kind.source} ({kind.licence})"
+        if kind.paper:
+            source = f"{kind.source} ({kind.paper}; {kind.licence})"
+        spec_label = "name"
+        if kind.taken:
+            spec_label = "--data"
         lines = [
-            ("what", about.what),
-            ("from", f"{about.source} ({of})"),
-            ("--data" if about.taken else "name", about.spec),
-            ("expects", about.expects),
-            ("used by", "; ".join(about.uses)),
+            ("what", kind.what),
+            ("from", source),
+            (spec_label, kind.spec),
+            ("expects", kind.expects),
+            ("used by", "; ".join(kind.uses)),
         ]
-        print_facts(console, about.title, lines)
+        print_facts(console, kind.title, lines)
 
 
 def print_contents(console: Console, title: str, paths: Sequence[Path], contents: Contents) -> None:
@@ -66,7 +71,8 @@ def _item_lines(item: Mapping[str, Any], whole: bool) -> Iterator[tuple[str, str
         elif not whole:
             yield label, str(len(value))
         else:
-            yield from ((label, _shown(record)) for record in value)
+            for record in value:
+                yield label, _shown(record)
 
 
 def corpus_contents(path: Path) -> Contents:
@@ -100,12 +106,13 @@ def documents_table(pages: Iterable[Page]) -> DataTable:
     return DataTable("documents", "The first documents", "in the order of the file", columns, rows)
 
 
-def found_table(ranker: str, found: Iterable[tuple[Ranked, Page]]) -> DataTable:
+def found_table(ranker: str, pages: Iterable[tuple[Ranked, Page]]) -> DataTable:
     """Ranked documents, best first."""
-    rows = [
-        {"rank": rank, "id": one.id, "score": one.score, "title": page.title, "url": page.url}
-        for rank, (one, page) in enumerate(found, 1)
-    ]
+    rows: list[dict[str, Any]] = []
+    for rank, (ranked, page) in enumerate(pages, start=1):
+        rows.append(
+            {"rank": rank, "id": ranked.id, "score": ranked.score, "title": page.title, "url": page.url}
+        )
     columns = (*number_columns(rank="d", score=".4f"), *text_columns("id", "title", "url"))
     caption = "scores are comparable within one query only"
     return DataTable("found", f"Ranked by {ranker}", caption, columns, rows)
@@ -115,8 +122,10 @@ def _shown(value: Any) -> str:
     match value:
         case None:
             return "-"
-        case bool():
-            return "yes" if value else "no"
+        case True:
+            return "yes"
+        case False:
+            return "no"
         case float():
             return f"{value:,.2f}"
         case int():

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final
@@ -67,9 +68,9 @@ def export_runs(words: Sequence[str], layout: str, out: Path) -> Exported:
 
     Raises UsageError, before anything is written, for a folder that holds other files; InputError for a damaged run.
     """
-    found = find_runs(words)
-    files, remarks = LAYOUTS[layout]([one.path for one in found])
-    return Exported(write_export(out, layout, files, [one.path.name for one in found]), tuple(remarks))
+    paths = [run.path for run in find_runs(words)]
+    files, remarks = LAYOUTS[layout](paths)
+    return Exported(write_export(out, layout, files, [path.name for path in paths]), tuple(remarks))
 
 
 def export_schemas(out: Path) -> Exported:
@@ -93,8 +94,9 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
         while name.casefold() in names:
             name += "_"
         names.add(name.casefold())
-        if asked := _questions_csv(run):
-            files[f"clarify_only/{name}.csv"] = asked
+        questions = _questions_csv(run)
+        if questions:
+            files[f"clarify_only/{name}.csv"] = questions
         remarks += _remarks(run)
         if not run.searched:
             continue
@@ -110,45 +112,64 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
 
 
 def _candidates(run: FinishedRun) -> Iterator[dict[str, Any]]:
-    for id, one in run.outcomes():
-        answer = tagged(one.answer) if isinstance(one, Item) else None
-        failure = {"error": _error(one.failure)} if isinstance(one, FailedItem) else {}
-        yield {"id": id, "fused_query": one.intent, "answer": answer, **failure}
+    for id, item in run.outcomes():
+        candidate: dict[str, Any] = {"id": id, "fused_query": item.intent}
+        if isinstance(item, FailedItem):
+            candidate["answer"] = None
+            candidate["error"] = _error(item.failure)
+        else:
+            candidate["answer"] = tagged(item.answer)
+        yield candidate
 
 
 def tagged(answer: str) -> str:
     """Return an answer so that readers of candidates find it: in tags if they would take something out of it."""
-    return answer if find_answer(answer)[0] == answer else f"<answer>{answer}</answer>"
+    read, _ = find_answer(answer)
+    if read == answer:
+        return answer
+    return f"<answer>{answer}</answer>"
 
 
 def _per_item(run: FinishedRun) -> Iterator[dict[str, Any]]:
     """Yield the lines that `cts judge --candidates` writes for the scoring judge."""
     scoring = run.scoring
-    for id, one in run.outcomes():
-        if isinstance(one, Item) and (verdict := one.verdicts.get(scoring)):
-            yield {
-                "id": id,
-                "fused_query": one.intent,
-                "judge": scoring,
-                "nuggets": [
-                    {"id": nugget, "weight": verdict.weights[nugget], "coverage": coverage}
-                    for nugget, coverage in verdict.coverage.items()
-                ],
-                "restore_score_100": verdict.score,
-                "answer": one.answer,
-            }
-            continue
-        unjudged = Failure("judge", "unjudged", f"{scoring} has not judged this answer")
-        failure = one.unjudged.get(scoring, unjudged) if isinstance(one, Item) else one.failure
-        yield {
-            "id": id,
-            "system": "",
-            "fused_query": one.intent,
-            "blurred_query": "",
-            "error": _error(failure),
-            "judge": scoring,
-            "answer": one.answer if isinstance(one, Item) else "",
-        }
+    for id, item in run.outcomes():
+        if isinstance(item, FailedItem):
+            yield _failed_line(id, item.intent, item.failure, scoring, answer="")
+        elif scoring in item.verdicts:
+            yield _judged_line(id, item, scoring)
+        else:
+            failure = item.unjudged.get(scoring)
+            if failure is None:
+                failure = Failure("judge", "unjudged", f"{scoring} has not judged this answer")
+            yield _failed_line(id, item.intent, failure, scoring, answer=item.answer)
+
+
+def _judged_line(id: str, item: Item, judge: str) -> dict[str, Any]:
+    verdict = item.verdicts[judge]
+    nuggets: list[dict[str, Any]] = []
+    for nugget, coverage in verdict.coverage.items():
+        nuggets.append({"id": nugget, "weight": verdict.weights[nugget], "coverage": coverage})
+    return {
+        "id": id,
+        "fused_query": item.intent,
+        "judge": judge,
+        "nuggets": nuggets,
+        "restore_score_100": verdict.score,
+        "answer": item.answer,
+    }
+
+
+def _failed_line(id: str, intent: str, failure: Failure, judge: str, *, answer: str) -> dict[str, Any]:
+    return {
+        "id": id,
+        "system": "",
+        "fused_query": intent,
+        "blurred_query": "",
+        "error": _error(failure),
+        "judge": judge,
+        "answer": answer,
+    }
 
 
 def _error(failure: Failure) -> dict[str, str]:
@@ -157,19 +178,21 @@ def _error(failure: Failure) -> dict[str, str]:
 
 def _questions_csv(run: FinishedRun) -> bytes | None:
     """Return what was asked and answered, as lists in JSON; None for a run that asked nothing."""
-    if not any(one.questions for _, one in run.outcomes()):
+    if not any(item.questions for _, item in run.outcomes()):
         return None
-    rows = []
-    for id, one in run.outcomes():
-        error = f"{one.failure.step}: {one.failure.message}" if isinstance(one, FailedItem) else ""
+    rows: list[dict[str, Any]] = []
+    for id, item in run.outcomes():
+        error = ""
+        if isinstance(item, FailedItem):
+            error = f"{item.failure.step}: {item.failure.message}"
         rows.append(
             {
                 "id": id,
-                "fused_query": one.intent,
-                "blurred_query": one.query,
-                "questions": orjson.dumps(one.questions).decode(),
-                "answers": orjson.dumps(one.answers).decode(),
-                "rewritten_query": one.rewritten_query,
+                "fused_query": item.intent,
+                "blurred_query": item.query,
+                "questions": orjson.dumps(item.questions).decode(),
+                "answers": orjson.dumps(item.answers).decode(),
+                "rewritten_query": item.rewritten_query,
                 "error": error,
             }
         )
@@ -177,19 +200,27 @@ def _questions_csv(run: FinishedRun) -> bytes | None:
 
 
 def _remarks(run: FinishedRun) -> Iterator[str]:
-    about = run.directory
+    directory = run.directory
     yield from run.contradictions
     if run.n_failed:
-        yield f"{about}: {run.n_failed} failed instance(s): named with their error, without a score."
-    if n := run.judge_failures.get(run.scoring):
-        yield f"{about}: {n} answer(s) that {run.scoring} failed to label: named with their error, without a score."
+        yield f"{directory}: {run.n_failed} failed instance(s): named with their error, without a score."
+    n_unlabelled = run.judge_failures.get(run.scoring)
+    if n_unlabelled:
+        yield (
+            f"{directory}: {n_unlabelled} answer(s) that {run.scoring} failed to label: named with their error, without "
+            "a score."
+        )
     if run.n_missing > 0:
-        yield f"{about}: {run.n_missing} of {run.n_expected} instances unfinished: left out."
-    changed = sum(find_answer(tagged(item.answer))[0] != item.answer.strip() for item in run.items.values())
-    if changed:
-        yield f"{about}: {changed} answer(s) with tags such as <think>, which readers take out."
-    if run.searched and any(not item.answer for item in run.items.values()):
-        yield f"{about}: has empty answers; judge its candidates again with --empty-answers zero."
+        yield f"{directory}: {run.n_missing} of {run.n_expected} instances unfinished: left out."
+    n_changed = n_empty = 0
+    for item in run.items.values():
+        read, _ = find_answer(tagged(item.answer))
+        n_changed += read != item.answer.strip()
+        n_empty += not item.answer
+    if n_changed:
+        yield f"{directory}: {n_changed} answer(s) with tags such as <think>, which readers take out."
+    if run.searched and n_empty:
+        yield f"{directory}: has empty answers; judge its candidates again with --empty-answers zero."
 
 
 # --- Tables as CSV, and as a dataset for Hugging Face
@@ -197,19 +228,28 @@ def _remarks(run: FinishedRun) -> Iterator[str]:
 
 def _csv_tables(paths: Sequence[Path]) -> tuple[Files, list[str]]:
     tables = _tables(paths)
-    files = {f"{name}.csv": _csv(*_table(tables, name)) for name in _TABLES}
+    files: dict[str, bytes] = {}
+    for name in _TABLES:
+        keys, rows = _table(tables, name)
+        files[f"{name}.csv"] = _csv(keys, rows)
     return files, list(tables.remarks)
 
 
 def _hf(paths: Sequence[Path]) -> tuple[Files, list[str]]:
     tables = _tables(paths)
-    files = {f"{name}.jsonl": _lines(_table(tables, name)[1]) for name in _TABLES}
+    files: dict[str, bytes] = {}
+    for name in _TABLES:
+        _, rows = _table(tables, name)
+        files[f"{name}.jsonl"] = _lines(rows)
     files["README.md"] = _card(paths, tables).encode(errors="replace")
-    remarks = [*tables.remarks]
-    if empty := [name for name in _TABLES if name not in _configured(tables)]:
+    remarks = list(tables.remarks)
+    empty = [name for name in _TABLES if name not in _configured(tables)]
+    if empty:
         remarks.append(f"No rows, so no configuration of the dataset: {', '.join(empty)}.")
-    named = "The dataset card says `license: unknown`: name the licence before you publish it (README.md, line 3)."
-    return files, [*remarks, named]
+    remarks.append(
+        "The dataset card says `license: unknown`: name the licence before you publish it (README.md, line 3)."
+    )
+    return files, remarks
 
 
 def _tables(paths: Sequence[Path]) -> Tables:
@@ -217,8 +257,11 @@ def _tables(paths: Sequence[Path]) -> Tables:
 
 
 def _table(tables: Tables, name: str) -> tuple[list[str], list[dict[str, Any]]]:
+    """Return the columns and the rows of a table; one without rows has its columns all the same."""
     rows: list[dict[str, Any]] = getattr(tables, name)
-    return list(rows[0]) if rows else columns(name, 0), rows
+    if not rows:
+        return columns(name, 0), rows
+    return list(rows[0]), rows
 
 
 def _csv(keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
@@ -234,26 +277,32 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
     manifests = {path: manifest_of(path) for path in paths}
     data = {manifest.identity.dataset.name or "candidates" for manifest in manifests.values()}
     caveats = caveats_in(manifest.caveat for manifest in manifests.values())
-    described = [
-        {"table": table, "column": column, "meaning": meaning}
-        for table, notes in column_notes().items()
-        for column, meaning in notes.items()
-    ]
+    described: list[dict[str, str]] = []
+    for table, notes in column_notes().items():
+        for column, meaning in notes.items():
+            described.append({"table": table, "column": column, "meaning": meaning})
     for column in _table(tables, "instances")[0]:
         if FURTHER in column:
             meaning = (
                 "text or null: a field of the step's reply beyond its form; a value that is no text is JSON"
             )
             described.append({"table": "instances", "column": column, "meaning": meaning})
-    configs = [f"- config_name: {name}\n  data_files: {name}.jsonl" for name in _configured(tables)]
+    configs: list[str] = []
+    for name in _configured(tables):
+        configs.append(f"- config_name: {name}\n  data_files: {name}.jsonl")
+        if len(configs) == 1:
+            configs.append("  default: true")
     title = plain("Clarify-Then-Search runs on " + ", ".join(sorted(data)))
-    sentences = [CAVEATS[caveat].partition(": ") for caveat in caveats]
+    warnings = ""
+    for caveat in caveats:
+        name, _, sentence = CAVEATS[caveat].partition(": ")
+        warnings += f"\n> **{name}.** {sentence[:1].upper()}{sentence[1:]}\n"
     card = Path(__file__).with_name("dataset_card.md").read_text("utf-8")
     return card.format(
         title=orjson.dumps(title).decode(),
-        configs="\n".join([f"{configs[0]}\n  default: true", *configs[1:]]),
+        configs="\n".join(configs),
         features="\n".join(_features(tables)),
-        smoke="".join(f"\n> **{name}.** {rest[:1].upper()}{rest[1:]}\n" for name, _, rest in sentences),
+        smoke=warnings,
         runs=markdown(_scores_table(manifests, tables)),
         made=markdown(_made_table(manifests)),
         version=__version__,
@@ -279,33 +328,37 @@ def _features(tables: Tables) -> Iterator[str]:
         yield "  features:"
         names, _ = _table(tables, table)
         for column in names:
-            # The name of a further field is a stranger's; JSON's strings are YAML's, too.
-            name = orjson.dumps(column).decode() if FURTHER in column else column
+            name = column
+            if FURTHER in column:
+                # A stranger's name; JSON's strings are YAML's, too.
+                name = orjson.dumps(column).decode()
             yield f"  - name: {name}"
             yield f"    dtype: {_DTYPES[column_type(table, column)]}"
 
 
 def _scores_table(manifests: Mapping[Path, Manifest], tables: Tables) -> DataTable:
     rows: list[dict[str, Any]] = []
-    caveats = caveats_in((SMOKE_TEST, *(manifest.caveat for manifest in manifests.values())))
+    # A column for smoke tests in any case: whoever reads the card should see that there are none.
+    caveats = caveats_in(chain([SMOKE_TEST], (manifest.caveat for manifest in manifests.values())))
     for path, manifest in manifests.items():
-        own = [row for row in tables.instances if row["run"] == path.name]
-        scores = [row["score"] for row in own if row["score"] is not None]
-        status = Counter(row["status"] for row in own)
-        rows.append(
-            {
-                "run": path.name,
-                "mean": fmean(scores) if scores else None,
-                **{name: status[name] for name in _STATUS},
-                **{str(name): "yes" if manifest.caveat == name else "no" for name in caveats},
-            }
-        )
-    columns = (
-        *text_columns("run"),
-        Column("mean", number("mean", ".2f")),
-        *(Column(name, text(name)) for name in _STATUS),
-        *text_columns(*caveats),
-    )
+        instances = [row for row in tables.instances if row["run"] == path.name]
+        scores = [row["score"] for row in instances if row["score"] is not None]
+        status = Counter(row["status"] for row in instances)
+        row: dict[str, Any] = {"run": path.name, "mean": None}
+        if scores:
+            row["mean"] = fmean(scores)
+        for name in _STATUS:
+            row[name] = status[name]
+        for caveat in caveats:
+            row[caveat] = "no"
+            if manifest.caveat == caveat:
+                row[caveat] = "yes"
+        rows.append(row)
+    columns = list(text_columns("run"))
+    columns.append(Column("mean", number("mean", ".2f")))
+    for name in _STATUS:
+        columns.append(Column(name, text(name)))
+    columns += text_columns(*caveats)
     return DataTable("runs", "Runs", "Mean restore_score_100 of the scored instances.", columns, rows)
 
 
@@ -347,7 +400,8 @@ def write_export(out: Path, layout: str, files: Files, runs: Sequence[str]) -> t
     StorageFull.
     """
     marker = {"export": layout, "made_by": f"cts_async {__version__}", "runs": list(runs)}
-    contents = {MARKER: json_bytes(marker, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE), **files}
+    contents = {MARKER: json_bytes(marker, orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)}
+    contents.update(files)
     _check_folder(out, layout, contents)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -377,7 +431,8 @@ def _check_folder(out: Path, layout: str, files: Files) -> None:
     present = {str(path.relative_to(out)) for path in entries if path.is_file()}
     if present and _marked(out / MARKER) != layout:
         raise UsageError(f"--out {out}: holds files that cts export --layout {layout} did not write; {other}")
-    if strange := sorted(present - files.keys()):
+    strange = sorted(present - files.keys())
+    if strange:
         raise UsageError(f"--out {out}: holds {strange[0]}, which is not part of this export; {other}")
 
 
@@ -391,9 +446,9 @@ def _entries(folder: Path) -> Iterator[Path]:
 
 
 def _marked(path: Path) -> str | None:
+    """Return the layout that a marker names; None if there is no marker, or it is not ours."""
     try:
-        found = foreign_json.loads(read_file(path, MAX_MARKER_BYTES))
+        marker = foreign_json.loads(read_file(path, MAX_MARKER_BYTES))
     except (FileNotFoundError, ValueError):
         return None
-    layout = found.get("export") if isinstance(found, dict) else None
-    return layout if isinstance(layout, str) else None
+    return foreign_json.as_text(foreign_json.as_object(marker).get("export"))

@@ -16,6 +16,7 @@ from cts_async.protocol.forecast import (
     TOKENS_PER_S,
     Effort,
     Forecast,
+    LaneForecast,
     PastUsage,
     StepsForecast,
     actual,
@@ -35,28 +36,38 @@ Timed = tuple[Effort, float]
 
 def planned_and_actual(plan: Plan, runs: Runs) -> tuple[Timed, Timed] | None:
     """Planned and actual effort of finished runs; None before the end, or without a stored forecast."""
-    notes = [run.forecast for run in runs.values() if run.forecast]
-    if len(notes) < len(plan.systems) or any(
-        len(run.done) != (run.forecast or {}).get("instances") for run in runs.values()
-    ):
+    planned, planned_s, wall_s = Effort(), 0.0, 0.0
+    for run in runs.values():
+        forecast = run.forecast
+        if not forecast or len(run.done) != forecast.get("instances"):
+            return None
+        planned += Effort(
+            forecast["calls"],
+            forecast["input_tokens"],
+            forecast["output_tokens"],
+            forecast["known_cost_usd"],
+            forecast["cost_usd"] is not None,
+        )
+        # The systems of a command run at the same time.
+        planned_s = max(planned_s, float(forecast["time_s"]))
+        wall_s = max(wall_s, run.wall_s)
+    if len(runs) < len(plan.systems):
         return None
-    planned = Effort()
-    for note in notes:
-        known = note["cost_usd"] is not None
-        tokens = note["input_tokens"], note["output_tokens"]
-        planned += Effort(note["calls"], *tokens, note["known_cost_usd"], known)
-    planned_s = max(float(note["time_s"]) for note in notes)
-    return (planned, planned_s), (actual(plan, runs.values()), max(run.wall_s for run in runs.values()))
+    return (planned, planned_s), (actual(plan, runs.values()), wall_s)
 
 
 def comparison_line(plan: Plan, runs: Runs) -> str | None:
     """`planned_and_actual` in one line; None for runs without models, too."""
     compared = planned_and_actual(plan, runs)
-    if compared is None or not any(effort.calls for effort, _ in compared):
+    if compared is None:
         return None
-    planned, took = (f"{_effort_text(effort)}, {duration(seconds)}" for effort, seconds in compared)
-    unknown = " plus the unknown calls of your own roles" if plan.custom else ""
-    return f"Planned: {planned}{unknown}. Took: {took}."
+    (planned, planned_s), (took, took_s) = compared
+    if not planned.calls and not took.calls:
+        return None
+    planned_text = f"{_effort_text(planned)}, {duration(planned_s)}"
+    if plan.custom:
+        planned_text += " plus the unknown calls of your own roles"
+    return f"Planned: {planned_text}. Took: {_effort_text(took)}, {duration(took_s)}."
 
 
 # --- As JSON
@@ -64,69 +75,71 @@ def comparison_line(plan: Plan, runs: Runs) -> str | None:
 
 def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
     """Return the content of the tables, and the steps of every system."""
-    planned, took = planned_and_actual(plan, runs) or (None, None)
-    return {
-        "instances": plan.n_instances,
-        **({"as_published": True} if plan.config.as_published else {}),
-        "total": {
-            **_timed_json(forecast.total, forecast.time_s),
-            "most_cost_usd": forecast.most_usd,
-            "bound_by": forecast.binding,
-        },
-        "accounts": [
-            {
-                "account": lane.name,
-                "models": list(lane.models),
-                **_timed_json(lane.effort, lane.time_s),
-                "bound_by": lane.binding,
-                "time_s_by_limit": {limit: round(time_s, 1) for limit, time_s in lane.under.items()},
-            }
-            for lane in forecast.lanes
-        ],
-        "systems": [
-            {"system": label, "instances_left": left, **forecast.of(label).as_json()}
-            for label, left in forecast.left.items()
-        ],
-        "steps": [
-            {
-                "system": work.system,
-                "step": work.kind,
-                "model": work.model,
-                "steps": round(work.steps),
-                **work.effort.as_json(),
-                "latency_s": round(work.latency_s, 3),
-                "observed_steps": work.observed,
-            }
-            for work in forecast.work
-        ],
-        "one_walk_s": round(forecast.chain_s, 1),
-        "instances_in_flight": forecast.in_flight,
-        "models_without_price": list(forecast.unpriced),
-        **_tools_json(forecast),
-        "assumptions": list(forecast.assumptions),
-        **({"unknown": list(forecast.unknown)} if forecast.unknown else {}),
-        "spent": actual(plan, runs.values()).as_json(),
-        "planned": planned and _timed_json(*planned),
-        "actual": took and _timed_json(*took),
+    result: dict[str, Any] = {"instances": plan.n_instances}
+    if plan.config.as_published:
+        result["as_published"] = True
+    result["total"] = _timed_json(forecast.total, forecast.time_s) | {
+        "most_cost_usd": forecast.most_usd,
+        "bound_by": forecast.binding,
     }
+    result["accounts"] = [_account_json(lane) for lane in forecast.lanes]
+    result["systems"] = []
+    for label, n_left in forecast.left.items():
+        system: dict[str, Any] = {"system": label, "instances_left": n_left}
+        result["systems"].append(system | forecast.of(label).as_json())
+    result["steps"] = [_steps_json(work) for work in forecast.work]
+    result["one_walk_s"] = round(forecast.chain_s, 1)
+    result["instances_in_flight"] = forecast.in_flight
+    result["models_without_price"] = list(forecast.unpriced)
+    tools = _tools_json(forecast)
+    if tools:
+        result["tools"] = tools
+    result["assumptions"] = list(forecast.assumptions)
+    if forecast.unknown:
+        result["unknown"] = list(forecast.unknown)
+    result["spent"] = actual(plan, runs.values()).as_json()
+    result["planned"] = result["actual"] = None
+    compared = planned_and_actual(plan, runs)
+    if compared:
+        (planned, planned_s), (took, took_s) = compared
+        result["planned"] = _timed_json(planned, planned_s)
+        result["actual"] = _timed_json(took, took_s)
+    return result
 
 
-def _tools_json(forecast: Forecast) -> dict[str, Any]:
-    """Search engines and page readers; no key without any that costs something."""
-    tools = [
-        {
-            "tool": tool.model,
-            "requests": round(tool.steps),
-            "cost_usd": tool.effort.as_json()["cost_usd"],
-        }
-        for tool in forecast.tools
-        if tool.each.cost_usd or not tool.each.priced
-    ]
-    return {"tools": tools} if tools else {}
+def _account_json(lane: LaneForecast) -> dict[str, Any]:
+    row: dict[str, Any] = {"account": lane.name, "models": list(lane.models)}
+    row |= _timed_json(lane.effort, lane.time_s)
+    row["bound_by"] = lane.binding
+    row["time_s_by_limit"] = {limit: round(time_s, 1) for limit, time_s in lane.under.items()}
+    return row
+
+
+def _steps_json(work: StepsForecast) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "system": work.system,
+        "step": work.kind,
+        "model": work.model,
+        "steps": round(work.steps),
+    }
+    row |= work.effort.as_json()
+    row["latency_s"] = round(work.latency_s, 3)
+    row["observed_steps"] = work.observed
+    return row
+
+
+def _tools_json(forecast: Forecast) -> list[dict[str, Any]]:
+    """Search engines and page readers that cost something."""
+    tools: list[dict[str, Any]] = []
+    for tool in forecast.tools:
+        if tool.each.cost_usd or not tool.each.priced:
+            cost_usd = tool.effort.as_json()["cost_usd"]
+            tools.append({"tool": tool.model, "requests": round(tool.steps), "cost_usd": cost_usd})
+    return tools
 
 
 def _timed_json(effort: Effort, seconds: float) -> dict[str, Any]:
-    return {**effort.as_json(), "time_s": round(seconds, 1)}
+    return effort.as_json() | {"time_s": round(seconds, 1)}
 
 
 # --- On a terminal
@@ -140,80 +153,106 @@ def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs)
         _print_table(
             console, ("account", "calls", "tokens in", "out", "cost", "time", "bound by"), _accounts(forecast)
         )
-        systems = ((label, str(left), *_cells(forecast.of(label))) for label, left in forecast.left.items())
-        _print_table(console, ("system", "instances", "calls", "tokens in", "out", "cost"), systems)
+        _print_table(
+            console, ("system", "instances", "calls", "tokens in", "out", "cost"), _systems(forecast)
+        )
         _print_table(
             console, ("step", "by", "calls", "in/call", "out/call", "s/call", "from"), _steps(forecast.work)
         )
         time = f"at least {duration(forecast.time_s)}, bound by {forecast.binding}"
         total = _effort_text(forecast.total, forecast.most_usd)
         say(f"In all {total}; {time}. Spent before: {_effort_text(spent)}.")
-        if forecast.unpriced:
-            name, prices = dearest_prices()
-            say(
-                f"The price of {', '.join(forecast.unpriced)} is unknown (?): between nothing and that of {name}, the "
-                f"dearest model of the catalogue (${prices.input_usd_per_mtok:g} and ${prices.output_usd_per_mtok:g} a "
-                "million tokens). Give input_usd_per_mtok and output_usd_per_mtok in cts.toml."
-            )
-        for tool in forecast.tools:
-            if not tool.each.priced and tool.steps:
-                say(
-                    f"The price of {tool.model} is unknown (?), for about {count(tool.steps)} requests: give "
-                    "usd_per_1000 in its table of cts.toml."
-                )
+        for remark in _price_remarks(forecast):
+            say(remark)
         if forecast.unknown:
             say(f"Not included: calls made by your own roles: {', '.join(forecast.unknown)}.")
         for warning in budget_warnings(plan, total_of(forecast.work), spent):
             say(warning)
-        say("\n- ".join(("Assumed:", *forecast.assumptions)))
+        say("\n- ".join(["Assumed:", *forecast.assumptions]))
         if not any(work.observed for work in forecast.work):
             say("A first run with --limit 5 replaces these assumptions by measured values.")
     else:
         say(f"Nothing is left to do: {_effort_text(spent)} so far.")
-    if line := comparison_line(plan, runs):
-        say(line)
+    comparison = comparison_line(plan, runs)
+    if comparison:
+        say(comparison)
+
+
+def _price_remarks(forecast: Forecast) -> Iterator[str]:
+    """Say which prices are unknown, what they may be, and where to give them."""
+    if forecast.unpriced:
+        name, prices = dearest_prices()
+        yield (
+            f"The price of {', '.join(forecast.unpriced)} is unknown (?): between nothing and that of {name}, the "
+            f"dearest model of the catalogue (${prices.input_usd_per_mtok:g} and ${prices.output_usd_per_mtok:g} a "
+            "million tokens). Give input_usd_per_mtok and output_usd_per_mtok in cts.toml."
+        )
+    for tool in forecast.tools:
+        if not tool.each.priced and tool.steps:
+            yield (
+                f"The price of {tool.model} is unknown (?), for about {count(tool.steps)} requests: give "
+                "usd_per_1000 in its table of cts.toml."
+            )
 
 
 def budget_warnings(plan: Plan, left: Effort, spent: Effort) -> list[str]:
     """Warn of every limit of the budget that the run is expected to reach."""
-    asked, total = plan.config.budget, left + spent
+    budget, total = plan.config.budget, left + spent
     lines = (
-        ("usd", asked.max_usd, total.cost_usd, money(total)),
-        ("tokens", asked.max_tokens, total.tokens, count(total.tokens)),
-        ("calls", asked.max_calls, total.calls, count(total.calls)),
+        ("usd", budget.max_usd, total.cost_usd, money(total)),
+        ("tokens", budget.max_tokens, total.tokens, count(total.tokens)),
+        ("calls", budget.max_calls, total.calls, count(total.calls)),
     )
-    return [
-        f"--max-{name} {limit:g} is less than the expected {expected}: the run would stop early (exit 75)."
-        for name, limit, value, expected in lines
-        if limit is not None and value > limit
-    ]
+    warnings: list[str] = []
+    for name, limit, value, expected in lines:
+        if limit is not None and value > limit:
+            warnings.append(
+                f"--max-{name} {limit:g} is less than the expected {expected}: the run would stop early (exit 75)."
+            )
+    return warnings
 
 
 def _accounts(forecast: Forecast) -> Iterator[Row]:
     for lane in forecast.lanes:
-        name = lane.name if len(lane.models) == 1 else f"{lane.name} (+{len(lane.models) - 1})"
+        name = lane.name
+        if len(lane.models) > 1:
+            name += f" (+{len(lane.models) - 1})"
         yield (name, *_cells(lane.effort), duration(lane.time_s), lane.binding)
 
 
-def _steps(work: Iterable[StepsForecast]) -> Iterator[Row]:
+def _systems(forecast: Forecast) -> Iterator[Row]:
+    for label, n_left in forecast.left.items():
+        yield (label, str(n_left), *_cells(forecast.of(label)))
+
+
+def _steps(works: Iterable[StepsForecast]) -> Iterator[Row]:
     """A row for each kind of step and model, with the effort of one call."""
-    rows: dict[tuple[str, str], list[StepsForecast]] = {}
-    for one in work:
-        rows.setdefault((one.kind, one.model), []).append(one)
-    for (kind, model), same in rows.items():
-        effort = total_of(same)
+    groups: dict[tuple[str, str], list[StepsForecast]] = {}
+    for work in works:
+        groups.setdefault((work.kind, work.model), []).append(work)
+    for (kind, model), group in groups.items():
+        effort = total_of(group)
         calls = max(effort.calls, 1e-9)
-        each = count(effort.input_tokens / calls), count(effort.output_tokens / calls)
-        origin = f"{same[0].observed} seen" if same[0].observed else "assumed"
-        yield (kind, model, count(effort.calls), *each, f"{same[0].latency_s:.1f}", origin)
+        origin = "assumed"
+        if group[0].observed:
+            origin = f"{group[0].observed} seen"
+        yield (
+            kind,
+            model,
+            count(effort.calls),
+            count(effort.input_tokens / calls),
+            count(effort.output_tokens / calls),
+            f"{group[0].latency_s:.1f}",
+            origin,
+        )
 
 
 def _print_table(console: Console, headings: Sequence[str], rows: Iterable[Row]) -> None:
     """Print a table whose first column and some others are text, and all others numbers."""
-    names = (headings[0], "by", "bound by", "from")
-    columns = [Column(heading, text(heading), numeric=heading not in names) for heading in headings]
-    named = [dict(zip(headings, row, strict=True)) for row in rows]
-    print_table(console, DataTable("", "", "", columns, named))
+    textual = (headings[0], "by", "bound by", "from")
+    columns = [Column(heading, text(heading), numeric=heading not in textual) for heading in headings]
+    named_rows = [dict(zip(headings, row, strict=True)) for row in rows]
+    print_table(console, DataTable("", "", "", columns, named_rows))
 
 
 def _cells(effort: Effort) -> tuple[str, str, str, str]:
@@ -222,13 +261,15 @@ def _cells(effort: Effort) -> tuple[str, str, str, str]:
 
 def _effort_text(effort: Effort, most_usd: float | None = None) -> str:
     """Calls, tokens and dollars; `most_usd` is the upper end of a range if a price is unknown."""
-    known = money(replace(effort, priced=True))
+    least = money(replace(effort, priced=True))
     if effort.priced:
-        cost = known
+        cost = least
     elif most_usd is not None:
-        cost = f"{known} to {money(Effort(cost_usd=most_usd))}"
+        cost = f"{least} to {money(Effort(cost_usd=most_usd))}"
+    elif effort.cost_usd:
+        cost = f"at least {least}"
     else:
-        cost = f"at least {known}" if effort.cost_usd else "cost unknown"
+        cost = "cost unknown"
     return f"{count(effort.calls)} calls, {count(effort.tokens)} tokens, {cost}"
 
 
@@ -236,14 +277,22 @@ def count(value: float) -> str:
     """Format a count: `950`, `12.3k`, `4.56M`."""
     if value < 9999.5:
         return f"{value:,.0f}"
-    return f"{value / 1e3:.1f}k" if value < 999_950 else f"{value / 1e6:.2f}M"
+    if value < 999_950:
+        return f"{value / 1e3:.1f}k"
+    return f"{value / 1e6:.2f}M"
 
 
 def money(effort: Effort) -> str:
     """Format cost: `$1.23`, `$1.23+?` if some price is unknown, `?` if every price is."""
-    value = effort.cost_usd
-    known = f"${value:,.2f}" if value >= 1 or not value else f"${value:.4f}"
-    return known if effort.priced else f"{known}+?" if value else "?"
+    usd = effort.cost_usd
+    if not usd and not effort.priced:
+        return "?"
+    text = f"${usd:,.2f}"
+    if 0 < usd < 1:
+        text = f"${usd:.4f}"
+    if not effort.priced:
+        text += "+?"
+    return text
 
 
 # --- The forecast of judging
@@ -251,28 +300,30 @@ def money(effort: Effort) -> str:
 
 def judging_forecast_json(plan: JudgePlan, forecast: JudgingForecast) -> dict[str, Any]:
     """Return the content of the table, unrounded except for tokens."""
-    return {
-        "systems": [{"system": one.name, "answers": len(one.answers)} for one in plan.targets],
-        "answers": plan.n_answers,
-        "total": _timed_json(forecast.total, forecast.time_s),
-        "judges": [
-            {
-                "judge": one.judge,
-                "answers_left": one.n_left,
-                "distinct": one.n_questions,
-                **one.work.effort.as_json(),
-            }
-            for one in forecast.judges
-        ],
-        "accounts": [
+    judges: list[dict[str, Any]] = []
+    for judge in forecast.judges:
+        row: dict[str, Any] = {
+            "judge": judge.judge,
+            "answers_left": judge.n_left,
+            "distinct": judge.n_questions,
+        }
+        judges.append(row | judge.work.effort.as_json())
+    accounts: list[dict[str, Any]] = []
+    for lane in forecast.lanes:
+        accounts.append(
             {
                 "account": lane.name,
                 "models": list(lane.models),
                 "time_s": round(lane.time_s, 1),
                 "bound_by": lane.binding,
             }
-            for lane in forecast.lanes
-        ],
+        )
+    return {
+        "systems": [{"system": target.name, "answers": len(target.answers)} for target in plan.targets],
+        "answers": plan.n_answers,
+        "total": _timed_json(forecast.total, forecast.time_s),
+        "judges": judges,
+        "accounts": accounts,
     }
 
 
@@ -283,10 +334,9 @@ def print_judging_forecast(console: Console, plan: JudgePlan, forecast: JudgingF
     if not forecast.total.calls:
         say("Nothing is left that needs calls.")
         return
-    rows = (
-        (one.judge, f"{one.n_left:,}", f"{one.n_questions:,}", *_cells(one.work.effort))
-        for one in forecast.judges
-    )
+    rows: list[Row] = []
+    for judge in forecast.judges:
+        rows.append((judge.judge, f"{judge.n_left:,}", f"{judge.n_questions:,}", *_cells(judge.work.effort)))
     _print_table(console, ("judge", "left", "distinct", "calls", "tokens in", "out", "cost"), rows)
     times = [f"{lane.name} {duration(lane.time_s)}, bound by {lane.binding}" for lane in forecast.lanes]
     say(f"At least {duration(forecast.time_s)} ({'; '.join(times)}).")

@@ -34,14 +34,16 @@ class GoldSummary:
 
 def summarise_gold(directory: Path) -> GoldSummary:
     """Summarise a build. Raises InputError if the directory is not one, or for a malformed line."""
-    found: dict[str, Line | None] = {}
+    lines: dict[str, Line] = {}
     for line in read_results(directory / RESULTS):
-        # Answers and sources are long: only the rest is held.
-        parts = ("id", "gold", "grounding", "evidence", "repairs")
-        found[line["id"]] = None if failed(line) else {name: line.get(name) for name in parts}
+        lines.pop(line["id"], None)  # a later line supersedes an earlier one
+        if not failed(line):
+            # Answers and sources are long: only the rest is held.
+            parts = ("id", "gold", "grounding", "evidence", "repairs")
+            lines[line["id"]] = {name: line.get(name) for name in parts}
     run = summarise_run(directory)
     try:
-        return GoldSummary(run, _values(run, [line for line in found.values() if line]))
+        return GoldSummary(run, _values(run, list(lines.values())))
     except (KeyError, TypeError):
         problem = "has a damaged line: move this file away, and the same command makes it again"
         raise InputError(directory / RESULTS, problem) from None
@@ -49,12 +51,24 @@ def summarise_gold(directory: Path) -> GoldSummary:
 
 def _values(run: RunSummary, lines: list[Line]) -> dict[str, Any]:
     """Counts over the intents that have gold; failures are counted apart. Means of nothing are None."""
-    nuggets = [nugget for line in lines for nugget in line["gold"]["nuggets"]]
-    per_intent = [len(line["gold"]["nuggets"]) for line in lines]
-    suspects = sorted((suspect for line in lines for suspect in _suspects(line)), key=_most_suspect_first)
+    nuggets: list[dict[str, Any]] = []
+    per_intent: list[int] = []
+    recalls: list[float] = []
+    suspects: list[dict[str, Any]] = []
+    n_limited = 0
+    for line in lines:
+        nuggets += line["gold"]["nuggets"]
+        per_intent.append(len(line["gold"]["nuggets"]))
+        recalls += [nugget["recall"] for nugget in line["grounding"]["nuggets"]]
+        suspects += _suspects(line)
+        n_limited += bool(line["evidence"]["dropped"] or line["evidence"]["cut"])
+    suspects.sort(key=_most_suspect_first)
+    grounded_share = None
     n_grounded = len(nuggets) - sum(not suspect["grounded"] for suspect in suspects)
+    if nuggets:
+        grounded_share = round(n_grounded / len(nuggets), 4)
     weights = Counter(nugget["weight"] for nugget in nuggets)
-    return {
+    values = {
         "n_expected": run.n_expected,
         "n_done": len(lines),
         "n_failed": len(run.failures),
@@ -67,49 +81,53 @@ def _values(run: RunSummary, lines: list[Line]) -> dict[str, Any]:
         "weights": {str(weight): weights[weight] for weight in (3, 2, 1)},
         "sources_per_nugget": _mean([len(nugget["source_ids"]) for nugget in nuggets]),
         "grounding": {
-            "mean": _mean([one["recall"] for line in lines for one in line["grounding"]["nuggets"]]),
+            "mean": _mean(recalls),
             "grounded": n_grounded,
-            "grounded_share": round(n_grounded / len(nuggets), 4) if nuggets else None,
+            "grounded_share": grounded_share,
             "better_elsewhere": sum(suspect["better_source"] is not None for suspect in suspects),
         },
         "repaired": sum(bool(line["repairs"]) for line in lines),
-        "evidence_limited": sum(
-            bool(line["evidence"]["dropped"] or line["evidence"]["cut"]) for line in lines
-        ),
+        "evidence_limited": n_limited,
         "suspicious": suspects,
         "calls": run.spent.calls,
         "failed_attempts": run.spent.failed_attempts,
-        "tokens": {model: dict(used) for model, used in run.spent.tokens.items()},
+        "tokens": {model: dict(tokens) for model, tokens in run.spent.tokens.items()},
         "cost_usd": run.spent.cost_usd(run.manifest.prices),
         "wall_s": round(run.wall_s, 3),
-        **caveats_json([run.manifest.caveat]),
     }
+    return values | caveats_json([run.manifest.caveat])
 
 
 def _suspects(line: Line) -> Iterator[dict[str, Any]]:
     """The nuggets that their cited sources do not support, or that another source supports better."""
     grounding = line["grounding"]
-    for one in grounding["nuggets"]:
-        grounded = one["id"] not in grounding["ungrounded"]
-        if not grounded or "better_source" in one:
+    for nugget in grounding["nuggets"]:
+        grounded = nugget["id"] not in grounding["ungrounded"]
+        if not grounded or "better_source" in nugget:
             yield {
                 "intent": line["id"],
-                "nugget": one["id"],
-                "recall": one["recall"],
+                "nugget": nugget["id"],
+                "recall": nugget["recall"],
                 "grounded": grounded,
-                **{name: one.get(name, []) for name in ("missing_terms", "missing_numbers")},
-                **{name: one.get(name) for name in ("better_source", "better_recall")},
+                "missing_terms": nugget.get("missing_terms", []),
+                "missing_numbers": nugget.get("missing_numbers", []),
+                "better_source": nugget.get("better_source"),
+                "better_recall": nugget.get("better_recall"),
             }
 
 
 def _most_suspect_first(suspect: Mapping[str, Any]) -> tuple[bool, float]:
     """Ungrounded ones first, by recall; then the others by how much better another source is."""
+    if not suspect["grounded"]:
+        return False, suspect["recall"]
     better = (suspect["better_recall"] or 0.0) - suspect["recall"]
-    return suspect["grounded"], -better if suspect["grounded"] else suspect["recall"]
+    return True, -better
 
 
 def _mean(numbers: list[float] | list[int]) -> float | None:
-    return round(fmean(numbers), 4) if numbers else None
+    if not numbers:
+        return None
+    return round(fmean(numbers), 4)
 
 
 def print_gold(console: Console, summary: GoldSummary) -> None:
@@ -117,11 +135,13 @@ def print_gold(console: Console, summary: GoldSummary) -> None:
     print_facts(console, "static gold", _facts(summary.values))
     suspects = summary.values["suspicious"]
     for suspect in suspects[:MOST_SUSPECTS]:
-        style = "dim" if suspect["grounded"] else "yellow"
+        style = "yellow"
+        if suspect["grounded"]:
+            style = "dim"
         print_plainly(console, _suspect_line(suspect), style)
     if len(suspects) > MOST_SUSPECTS:
-        more = len(suspects) - MOST_SUSPECTS
-        print_plainly(console, f"... and {more} more, each with its `grounding` in the gold file")
+        n_unlisted = len(suspects) - MOST_SUSPECTS
+        print_plainly(console, f"... and {n_unlisted} more, each with its `grounding` in the gold file")
     print_failures(console, [summary.run])
 
 
@@ -146,12 +166,15 @@ def _facts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 def _suspect_line(suspect: Mapping[str, Any]) -> str:
     """`suspicious: q1 N2, recall 0.33, missing 1997, museum; better in S4 (0.90)`"""
-    missing = [*suspect["missing_numbers"], *suspect["missing_terms"]]
-    text = f"{'look at' if suspect['grounded'] else 'suspicious'}: {suspect['intent']} {suspect['nugget']}"
-    text += f", recall {suspect['recall']:.2f}"
+    text = "suspicious"
+    if suspect["grounded"]:
+        text = "look at"
+    text += f": {suspect['intent']} {suspect['nugget']}, recall {suspect['recall']:.2f}"
+    missing = suspect["missing_numbers"] + suspect["missing_terms"]
     if missing:
-        more = f" and {len(missing) - MOST_TERMS} more" if len(missing) > MOST_TERMS else ""
-        text += f", missing {' '.join(missing[:MOST_TERMS])}{more}"
+        text += f", missing {' '.join(missing[:MOST_TERMS])}"
+    if len(missing) > MOST_TERMS:
+        text += f" and {len(missing) - MOST_TERMS} more"
     if suspect["better_source"] is not None:
         text += f"; better in {suspect['better_source']} ({suspect['better_recall']:.2f})"
     return plain(text)

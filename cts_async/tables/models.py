@@ -46,7 +46,9 @@ class ModelEntry:
     @property
     def key_set(self) -> bool | None:
         """Whether its key is set; None: it needs no key."""
-        return None if self.spec.key_env is None else self.spec.key_env not in self.missing
+        if self.spec.key_env is None:
+            return None
+        return self.spec.key_env not in self.missing
 
 
 def model_entries(
@@ -62,18 +64,26 @@ def model_entries(
         players["extractor"] = catalogue.roles["extractor"]
     shipped = load_catalogue().models
     entries = []
-    for one in [name] if name else dict.fromkeys([*catalogue.models, *players.values()]):
-        missing, problem = catalogue.missing_variables(one, environ), ""
-        spec = catalogue.models[one.partition(":")[0]]
-        as_shipped, file = shipped.get(spec.name) == spec, catalogue.sources.get(spec.name)
+    names = dict.fromkeys(catalogue.models) | dict.fromkeys(players.values())
+    if name:
+        names = {name: None}
+    for listed in names:
+        missing = catalogue.missing_variables(listed, environ)
+        spec = catalogue.models[listed.partition(":")[0]]
+        # By the entry itself: the environment may change address and id of a shipped model.
+        as_shipped = shipped.get(spec.name) == spec
+        file = catalogue.sources.get(spec.name)
+        problem = ""
         try:
-            spec = catalogue.resolve(one, environ)
+            spec = catalogue.resolve(listed, environ)
             if spec.embedded:
                 model_file(environ)
         except UsageError as error:
-            problem = "" if missing else str(error)
-        roles = tuple(role for role, player in players.items() if player == one)
-        entries.append(ModelEntry(one, spec, roles, missing, problem, as_shipped, file))
+            # Where a variable is missing, that is the reason, and says what to do.
+            if not missing:
+                problem = str(error)
+        roles = tuple(role for role, player in players.items() if player == listed)
+        entries.append(ModelEntry(listed, spec, roles, missing, problem, as_shipped, file))
     return entries
 
 
@@ -91,7 +101,7 @@ def model_json(entry: ModelEntry) -> dict[str, Any]:
         "missing": entry.missing,
         "problem": entry.problem or None,
         "roles": entry.roles,
-        "source": "shipped" if entry.shipped else str(entry.file),
+        "source": "shipped",
         "account": spec.account,
         "limits": {
             "requests_per_min": spec.requests_per_min,
@@ -111,6 +121,8 @@ def model_json(entry: ModelEntry) -> dict[str, Any]:
         "embedded": spec.embedded,
         "note": spec.note,
     }
+    if not entry.shipped:
+        row["source"] = str(entry.file)
     if spec.system != "system":
         row["system"] = spec.system
     return row
@@ -144,12 +156,10 @@ def print_model(console: Console, entry: ModelEntry) -> None:
 
 def _facts(entry: ModelEntry) -> Iterator[tuple[str, str]]:
     spec = entry.spec
-    elsewhere = "this machine" if spec.embedded else f"where {spec.base_url_env} says"
-    lacks = "; ".join([*(f"set {name}" for name in entry.missing), *filter(None, [entry.problem])])
     yield "model id", spec.model
-    yield "address", f"{spec.base_url or elsewhere} ({_API_TITLES.get(spec.api, f'api = {spec.api}')})"
-    yield "key", f"{spec.key_env}, {'set' if entry.key_set else 'not set'}" if spec.key_env else "none needed"
-    yield "missing", "nothing" if entry.ready else lacks
+    yield "address", f"{_address(spec)} ({_API_TITLES.get(spec.api, f'api = {spec.api}')})"
+    yield "key", _key_text(entry)
+    yield "missing", _missing_text(entry)
     yield "roles", ", ".join(entry.roles) or "none by default"
     yours = " (yours: headers may only lower them)" * spec.limits_fixed
     yield "limits", f"{limit_text(spec)}; {spec.limit}{yours}; account {spec.account}"
@@ -164,30 +174,58 @@ def _facts(entry: ModelEntry) -> Iterator[tuple[str, str]]:
         yield "as the agent", f"{_parameters(spec.agent)}, agent_prompt = {spec.agent_prompt}"
     if spec.context_tokens:
         yield "context", f"{spec.context_tokens:,} tokens"
-    yield "defined in", "the catalogue" if entry.shipped else f"your {entry.file}"
+    if entry.shipped:
+        yield "defined in", "the catalogue"
+    else:
+        yield "defined in", f"your {entry.file}"
     if spec.note:
         yield "note", spec.note
+
+
+def _address(spec: ModelSpec) -> str:
+    if spec.base_url:
+        return spec.base_url
+    if spec.embedded:  # its server has an address only while it runs
+        return "this machine"
+    return f"where {spec.base_url_env} says"
+
+
+def _key_text(entry: ModelEntry) -> str:
+    if entry.key_set is None:
+        return "none needed"
+    if entry.key_set:
+        return f"{entry.spec.key_env}, set"
+    return f"{entry.spec.key_env}, not set"
+
+
+def _missing_text(entry: ModelEntry) -> str:
+    missing = [f"set {name}" for name in entry.missing]
+    if entry.problem:
+        missing.append(entry.problem)
+    return "; ".join(missing) or "nothing"
 
 
 def _state(entry: ModelEntry) -> Text:
     """Name the variables that are missing, or say that the key is set; the value of a key is never shown."""
     if entry.missing:
-        text = "\n".join(f"{name}\nis not set" for name in entry.missing)
-    elif entry.problem:
-        text = "cannot be used"
-    else:
-        text = f"{entry.spec.key_env}\nis set" if entry.spec.key_env else "needs no key"
-    return Text(text, "green" if entry.ready else "yellow")
+        return Text("\n".join(f"{name}\nis not set" for name in entry.missing), "yellow")
+    if entry.problem:
+        return Text("cannot be used", "yellow")
+    if entry.spec.key_env is None:
+        return Text("needs no key", "green")
+    return Text(f"{entry.spec.key_env}\nis set", "green")
 
 
 def limit_text(spec: ModelSpec) -> str:
     """Format limits: `500 requests, 500k tokens a minute, 64 at once`."""
-    known = [
-        f"{short_count(value)} {what}"
-        for value, what in ((spec.requests_per_min, "requests"), (spec.tokens_per_min, "tokens"))
-        if value is not None
-    ]
-    per_min = f"{', '.join(known)} a minute" if known else "no known limit"
+    limits = []
+    if spec.requests_per_min is not None:
+        limits.append(f"{short_count(spec.requests_per_min)} requests")
+    if spec.tokens_per_min is not None:
+        limits.append(f"{short_count(spec.tokens_per_min)} tokens")
+    per_min = "no known limit"
+    if limits:
+        per_min = f"{', '.join(limits)} a minute"
     return f"{per_min}, {spec.max_concurrency} at once"
 
 
@@ -198,8 +236,11 @@ def price_text(spec: ModelSpec) -> str:
         return "price unknown"
     if price_in == price_out == 0:
         return "free"
-    each = (f"${price:.2f}".removesuffix(".00") for price in (price_in, price_out))
-    return "{} in, {} out per million tokens".format(*each)
+    return f"{_dollars(price_in)} in, {_dollars(price_out)} out per million tokens"
+
+
+def _dollars(price: float) -> str:
+    return f"${price:.2f}".removesuffix(".00")
 
 
 def short_count(value: float) -> str:

@@ -18,7 +18,7 @@ from cts_async.errors import InputError, UsageError
 from cts_async.records import Failure, Instance
 from cts_async.runs.files import reopen_data
 from cts_async.runs.finished import FailedItem, FinishedRun, Item, RunPath, read_path
-from cts_async.runs.journal import Spent, journal_of, spent_by
+from cts_async.runs.journal import InstanceSpending
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.untrusted import further_texts
 
@@ -141,7 +141,7 @@ def _about(run: FinishedRun) -> Row:
 
 def _instances(run: FinishedRun, rest: Sequence[Instance]) -> Iterator[Row]:
     """Yield the rows of a run by id: the finished ones and the failures, then the unfinished ones."""
-    spent = _Spending(run.directory)
+    spent = _SpendingColumns(run.directory)
     head = {**_about(run), "clarifier": run.clarifier or None, "k": run.k}
     for id, one in run.outcomes():
         row: Row = {**head, "id": id}
@@ -200,26 +200,27 @@ def _error(failure: Failure) -> Row:
     return dict(zip(_ERROR, (failure.step or None, failure.kind, failure.message), strict=True))
 
 
-class _Spending:
-    """Calls, tokens, seconds and dollars of each instance of a run, from its journal; unknown without one."""
+class _SpendingColumns:
+    """Calls, tokens, seconds and dollars of each instance of a run; unknown without a journal."""
 
     def __init__(self, directory: Path) -> None:
         manifest = manifest_of(directory)
-        journal, shared = journal_of(manifest)
-        self._prefix = f"{directory.name}/" if shared else ""
-        self._prices = manifest.prices
-        self._by_id = spent_by(journal, str) if manifest.raw and journal.is_file() else None
+        self._spending, self._prices = InstanceSpending(manifest), manifest.prices
 
     def of(self, id: str) -> Row:
-        if self._by_id is None:
+        spent = self._spending.spent_on(id)
+        if spent is None:
             return {}
-        spent = self._by_id.get(self._prefix + id, Spent())
+        input_tokens: int | None = None
+        output_tokens: int | None = None
         charged = [tokens for tokens in spent.tokens.values() if tokens]
-        known = bool(charged) or not spent.calls
+        if charged or not spent.calls:
+            input_tokens = sum(tokens["input"] for tokens in charged)
+            output_tokens = sum(tokens["output"] for tokens in charged)
         return {
             "calls": spent.calls,
-            "input_tokens": sum(tokens["input"] for tokens in charged) if known else None,
-            "output_tokens": sum(tokens["output"] for tokens in charged) if known else None,
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
             "model_s": round(spent.latency_s, 4),
             "cost_usd": spent.cost_usd(self._prices),
         }

@@ -123,7 +123,7 @@ def _text_of(event: events.Event) -> str:
         case events.GroupHeldUp():
             return f"{event.group}: waiting for {event.lane or 'a provider that is gone'}"
         case events.WorkersInUse():
-            return f"{event.wanted} workers at {event.address or 'this machine'}"
+            return f"{event.n_workers} workers at {event.address or 'this machine'}"
         case events.LaneInUse():
             return f"{event.lane}: first request; {_limits(event)}"
         case events.LanePaused():

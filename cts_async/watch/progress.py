@@ -554,4 +554,4 @@ class WorkersView:
                     "note": status.note,
                 }
             )
-        return {"workers": workers, "workers_wanted": self._event.wanted, "cluster": self._event.address}
+        return {"workers": workers, "workers_wanted": self._event.n_workers, "cluster": self._event.address}

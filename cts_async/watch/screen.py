@@ -66,7 +66,7 @@ def _message(event: Event) -> str | None:
         case LanePaused() if event.seconds >= 1:
             return f"{event.lane}: rate limited (429), pausing {event.seconds:.0f} s"
         case LimitLearned():
-            return f"{event.lane}: the server reports a limit of {event.per_min:,.0f} {event.what} per minute"
+            return f"{event.lane}: the server reports a limit of {event.per_min:,.0f} {event.unit} per minute"
         case Notice():
             return event.text
         case Stopping():

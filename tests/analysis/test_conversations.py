@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_talks import made_talk
 
-from cts_async.analysis.retrieval import ConversationRun, comparable_groups, read_conversation_run, turn_of
+from cts_async.analysis.retrieval import comparable_groups
 from cts_async.errors import InputError
 from cts_async.records import Answer, ConversationTurn, Mode, Scheme
+from cts_async.runs.conversations import ConversationRun, read_conversation_run, turn_of
 
 
 def test_run_is_read_with_its_turns(tmp_path: Path) -> None:

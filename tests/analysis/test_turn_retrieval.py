@@ -9,15 +9,8 @@ from pathlib import Path
 import pytest
 from made_talks import made_talk
 
-from cts_async.analysis.retrieval import (
-    NOBODY_ASKED,
-    ConversationRun,
-    TurnRetrieval,
-    queries_of,
-    rankings,
-    read_conversation_run,
-    retrieve_turns,
-)
+from cts_async.analysis.retrieval import NOBODY_ASKED, TurnRetrieval, queries_of, rankings, retrieve_turns
+from cts_async.runs.conversations import ConversationRun, read_conversation_run
 from cts_async.search.backends import Ranked
 
 BLURRED = {"1-1": "jaguar", "1-2": "jaguar"}

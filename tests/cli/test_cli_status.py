@@ -32,7 +32,7 @@ def active_run(folder: Path, workers: list[WorkerStatus] | None = None) -> Path:
     progress(JobsFound(directory.name, 3))
     progress(JobEnded(directory.name, "q4", None))
     if workers is not None:
-        progress(WorkersInUse(lambda: workers, wanted=2, address="ray://head:10001"))
+        progress(WorkersInUse(lambda: workers, n_workers=2, address="ray://head:10001"))
     write_live(directory, progress.live())
     return directory
 

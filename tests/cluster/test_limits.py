@@ -190,7 +190,7 @@ def test_limits_learned_from_headers_hold_for_all_workers(tmp_path: Path) -> Non
     assert len(cluster.results()) == 125
     assert cluster.world.refused <= 3
     learned = [event for event in cluster.events if isinstance(event, LimitLearned)]
-    assert [(event.what, event.per_min) for event in learned] == [("requests", 300)]
+    assert [(event.unit, event.per_min) for event in learned] == [("requests", 300)]
     assert len([event for event in cluster.events if isinstance(event, LaneInUse)]) == 1
 
 

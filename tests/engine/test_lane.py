@@ -628,7 +628,7 @@ async def test_time_in_which_nobody_asks_is_no_outage() -> None:
     assert lane.stopped is None
     for _ in range(2):
         lane.failed(await lane.admit(0), RateLimited("429", retry_after_s=0.0, status=429), "c")
-        await lane.rest(901)
+        await lane.sleep(901)
     assert "has refused all requests for 9" in str(lane.stopped)
 
 

@@ -121,7 +121,7 @@ class Caller:
     """Numbers requests and plays them against a window, one outcome after the other."""
 
     def __init__(self, ceiling: int = 64, *, known: bool = False) -> None:
-        self.window = ConcurrencyWindow(ceiling, known=known)
+        self.window = ConcurrencyWindow(ceiling, limits_known=known)
         self.sent = 0
 
     def answered(self, in_flight: int) -> None:
@@ -143,7 +143,7 @@ class Caller:
 def test_slow_start_doubles_each_round_trip_up_to_the_ceiling() -> None:
     caller = Caller(50)
     assert [caller.round_trip() for _ in range(4)] == [16, 32, 50, 50]
-    assert ConcurrencyWindow(50, known=True).size == 50, "there is nothing to find"
+    assert ConcurrencyWindow(50, limits_known=True).size == 50, "there is nothing to find"
 
 
 def test_a_window_that_is_not_used_does_not_grow() -> None:
@@ -238,7 +238,7 @@ def test_it_never_leaves_its_bounds(known: bool, happened: list[str]) -> None:
             case "paused":
                 window.paused(keep=known)
             case _:
-                window.reopen(known=known)
+                window.reopen(limits_known=known)
         assert 1 <= window.size <= window.ceiling <= 37
 
 
@@ -248,7 +248,12 @@ def play(seed: int, n: int, share: float, capacity: float, late: bool) -> tuple[
     Gives what was used of 64 places or of the capacity, the share refused, and the size in the end, of the last half.
     """
     rng = random.Random(seed)
-    window, ends, sent, now = ConcurrencyWindow(64, known=False), list[tuple[float, int, bool]](), 0, 0.0
+    window, ends, sent, now = (
+        ConcurrencyWindow(64, limits_known=False),
+        list[tuple[float, int, bool]](),
+        0,
+        0.0,
+    )
     served, used_s, refused, began = 0, 0.0, 0, 0.0
     for done in range(n):
         while len(ends) < window.size:

@@ -36,6 +36,7 @@ from cts_async.errors import (
 )
 from cts_async.llm.apis import ChatRequest
 from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.http import HttpEndpoint
 from cts_async.llm.model import Client, Model, ModelCall, ServedModels
 from cts_async.llm.parsing import QuestionList
 from cts_async.llm.refusals import refused_parameter
@@ -203,7 +204,7 @@ async def test_good_answer_that_repeats_the_key_loses_it() -> None:
 async def test_endless_response_is_given_up_before_it_takes_all_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("cts_async.llm.http.MAX_BYTES", 1_000_000)
+    monkeypatch.setitem(HttpEndpoint.send.__kwdefaults__, "max_bytes", 1_000_000)
     sent = 0
 
     async def endless(request: web.Request) -> web.StreamResponse:

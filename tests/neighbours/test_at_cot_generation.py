@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from made_talks import made_talk
 from rich.console import Console
 
-from cts_async.analysis.retrieval import ConversationRun, read_conversation_run
 from cts_async.analysis.stats import paired_t_test
 from cts_async.datasets.kinds import AnnotatedQuery, Annotations
 from cts_async.errors import UsageError
@@ -35,6 +34,7 @@ from cts_async.neighbours.at_cot.generation import (
     type_table,
 )
 from cts_async.neighbours.inputs import published
+from cts_async.runs.conversations import ConversationRun, read_conversation_run
 from cts_async.tables.table import DataTable, print_table
 
 

@@ -17,9 +17,9 @@ from cts_async.neighbours.mimics_duo.ltr import (
     RANDOM,
     WORST,
     Collection,
+    HeldOutScores,
     LabelledPanes,
     PaneText,
-    Reached,
     bm25,
     collections,
     cross_validate,
@@ -27,15 +27,15 @@ from cts_async.neighbours.mimics_duo.ltr import (
     folds_of,
     labelled_panes,
     matching_terms,
+    pane_words,
     read_labelled,
     t_tests,
     tf_idf_cosine,
     transfer,
-    words_of,
 )
-from cts_async.neighbours.mimics_duo.rankers import LearnedRanking, PaneRanker, RankingLists, chosen
+from cts_async.neighbours.mimics_duo.rankers import LearnedRanking, PaneRanker, RankingLists, rankers_named
 
-LINEAR = chosen(["pairwise-logistic"])
+LINEAR = rankers_named(["pairwise-logistic"])
 NAME = "pairwise-logistic"
 
 
@@ -60,9 +60,9 @@ def panes_of(queries: int) -> tuple[list[PaneText], list[float]]:
 
 def test_deciding_feature_is_learned_for_unseen_queries() -> None:
     panes, labels = panes_of(30)
-    found = cross_validate(labelled(panes, labels), chosen(["rankboost", NAME]))
+    found = cross_validate(labelled(panes, labels), rankers_named(["rankboost", NAME]))
     for name in ("rankboost", NAME):
-        assert found.reached["P@1"][name].mean() == found.reached["MRR"][name].mean() == 1
+        assert found.by_measure["P@1"][name].mean() == found.by_measure["MRR"][name].mean() == 1
         assert FEATURES[int(np.argmax(found.weights[name]))] == "The Number of Candidate Answers"
     assert (len(found.queries), found.panes) == (30, 90)
 
@@ -73,7 +73,7 @@ def test_ranker_is_trained_on_one_collection_and_tested_on_another_without_share
     turned = [*labels[:60], *(6 - label for label in labels[60:])]
     reached, shared = transfer(labelled(panes, turned), labelled(panes[60:], labels[60:]), LINEAR)
     assert (reached.queries, shared) == (tuple(f"q{i}" for i in range(20, 30)), 10)
-    assert reached.reached["P@1"][NAME].tolist() == [1] * 10
+    assert reached.by_measure["P@1"][NAME].tolist() == [1] * 10
     recorded = Recorded()
     transfer(
         labelled(panes, turned),
@@ -95,10 +95,10 @@ def test_random_and_worst_rankers_are_included() -> None:
     """One ideal pane of three: 1/3 and 11/18 at random, 0 and 1/3 at worst."""
     panes, labels = panes_of(10)
     found = cross_validate(labelled(panes, labels), {})
-    assert found.reached["P@1"][RANDOM] == pytest.approx(np.full(10, 1 / 3))
-    assert found.reached["MRR"][RANDOM] == pytest.approx(np.full(10, 11 / 18))
-    assert found.reached["P@1"][WORST] == pytest.approx(np.zeros(10))
-    assert found.reached["MRR"][WORST] == pytest.approx(np.full(10, 1 / 3))
+    assert found.by_measure["P@1"][RANDOM] == pytest.approx(np.full(10, 1 / 3))
+    assert found.by_measure["MRR"][RANDOM] == pytest.approx(np.full(10, 11 / 18))
+    assert found.by_measure["P@1"][WORST] == pytest.approx(np.zeros(10))
+    assert found.by_measure["MRR"][WORST] == pytest.approx(np.full(10, 1 / 3))
 
 
 def test_what_is_held_out_never_reaches_labels_or_features_of_its_fold() -> None:
@@ -135,7 +135,7 @@ def test_panes_of_a_query_need_not_be_contiguous() -> None:
     mixed = labelled([panes[i] for i in order], [labels[i] for i in order])
     found = cross_validate(mixed, LINEAR)
     assert found.queries == tuple(f"q{i}" for i in range(12))
-    assert found.reached["P@1"][NAME].tolist() == [1] * 12
+    assert found.by_measure["P@1"][NAME].tolist() == [1] * 12
 
 
 def test_queries_whose_panes_are_all_tied_are_left_out() -> None:
@@ -191,7 +191,7 @@ def test_repeated_pane_keeps_the_labels_of_one_of_its_rows(tmp_path: Path) -> No
 def test_pairs_are_tested_over_queries_as_one_family() -> None:
     """a - b is 1, 2, 3: p = 1 - sqrt(12 / 14), the smaller of two, so doubled; b and c are the same."""
     values = {"a": np.array([2.0, 4, 7]), "b": np.array([1.0, 2, 4]), "c": np.array([1.0, 2, 4])}
-    found = Reached(("x", "y", "z"), 9, {"P@1": values}, {})
+    found = HeldOutScores(("x", "y", "z"), 9, {"P@1": values}, {})
     first, second = t_tests(found, [("a", "b"), ("b", "c")])
     assert (first["left"], first["right"], first["difference"]) == ("a", "b", 2)
     assert first["p"] == pytest.approx(1 - sqrt(12 / 14))
@@ -203,13 +203,13 @@ def test_pairs_are_tested_over_queries_as_one_family() -> None:
 # --- Features --------------------------------------------------------------------------------------------
 
 PANE = PaneText("win 10", "Which win do you run?", ("win 10", "", "win 7"))
-KNOWN = Collection.of([["a", "b"], ["a", "c", "c", "d"]])
+KNOWN = Collection.from_texts([["a", "b"], ["a", "c", "c", "d"]])
 """Two texts of three words on average; "a" occurs in both."""
 WORDS = st.lists(st.sampled_from("abcde"), max_size=6)
 
 
 def test_pane_is_its_question_with_all_options_and_with_each() -> None:
-    words = words_of(PANE)
+    words = pane_words(PANE)
     question = ["which", "win", "do", "you", "run"]
     assert words.query == ["win", "10"]
     assert words.fields == (
@@ -248,7 +248,7 @@ def test_matching_terms_by_hand() -> None:
 
 
 def test_missing_option_scores_nothing() -> None:
-    words = words_of(PANE)
+    words = pane_words(PANE)
     row = dict(zip(FEATURES, features([words], collections([words]))[0], strict=True))
     for name, value in row.items():
         assert (value == 0) == ("Option2" in name or "Option4" in name or "Option5" in name), name
@@ -260,7 +260,7 @@ def test_missing_option_scores_nothing() -> None:
 def test_similarities_are_bounded_and_silent_on_nothing_in_common(
     query: list[str], words: list[str], texts: list[list[str]]
 ) -> None:
-    known = Collection.of(texts)
+    known = Collection.from_texts(texts)
     assert bm25(query, words, known) >= 0
     assert 0 <= tf_idf_cosine(query, words, known) <= 1 + 1e-9
     assert 0 <= matching_terms(query, words) <= 1

@@ -16,13 +16,13 @@ from cts_async.neighbours.mimics_duo.rankers import (
     RANKERS,
     LearnedRanking,
     RankingLists,
-    chosen,
     coordinate_ascent,
     decided,
     loss_and_gradient,
     preferences,
     rank_boost,
     rank_net,
+    rankers_named,
 )
 from cts_async.neighbours.mimics_duo.ties import expected_by_query, ideal_items
 
@@ -116,18 +116,18 @@ def test_labels_may_be_any_numbers() -> None:
 
 
 def test_rankers_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert list(chosen()) == list(RANKERS)
-    assert list(chosen(["rankboost", "mart", "rankboost"])) == ["rankboost", "mart"]
+    assert list(rankers_named()) == list(RANKERS)
+    assert list(rankers_named(["rankboost", "mart", "rankboost"])) == ["rankboost", "mart"]
     with pytest.raises(UsageError, match="unknown ranker 'svm': choose from mart, ranknet"):
-        chosen(["svm"])
+        rankers_named(["svm"])
     monkeypatch.setattr(rankers, "find_spec", lambda name: None)
     with pytest.raises(UsageError) as caught:
-        chosen(["rankboost", "lambdamart"])
+        rankers_named(["rankboost", "lambdamart"])
     assert str(caught.value) == (
         "ranker lambdamart needs lightgbm: pip install lightgbm scikit-learn "
         "(these work without: ranknet, rankboost, coordinate-ascent)"
     )
-    assert list(chosen(["rankboost"])) == ["rankboost"]
+    assert list(rankers_named(["rankboost"])) == ["rankboost"]
 
 
 QUERY = np.array([0, 0, 2, 2, 2, 5])

@@ -18,7 +18,7 @@ from cts_async.neighbours.mimics_duo.statistics import (
     Figures,
     aspect_reranking,
     cell_columns,
-    compared,
+    compared_cell,
     label_correlations,
     mimics_table,
     option_reranking,
@@ -111,7 +111,7 @@ def test_draws_lie_around_the_exact_expectations(panes: Sequence[Pane], tables: 
     ],
 )
 def test_without_chance_the_printed_digits_decide(value: float, printed: str | None, verdict: str) -> None:
-    cell = compared(("row", "column"), value, printed)
+    cell = compared_cell(("row", "column"), value, printed)
     assert (cell["verdict"], cell["z"], cell["sd"]) == (verdict, None, None)
 
 
@@ -126,7 +126,7 @@ def test_without_chance_the_printed_digits_decide(value: float, printed: str | N
 )
 def test_z_counts_from_the_edge_of_rounding(exact: float, repeats: int, z: float, verdict: str) -> None:
     figure = Measured(mean=exact + 0.001, sd=0.005, exact=exact, exact_sd=0.005)
-    cell = compared(("row", "column"), figure, "0.382", repeats=repeats)
+    cell = compared_cell(("row", "column"), figure, "0.382", repeats=repeats)
     assert (cell["z"], cell["verdict"]) == (pytest.approx(z), verdict)
 
 
@@ -276,7 +276,8 @@ def test_cell_shows_published_found_spread_expectation_and_z() -> None:
     printed = {("Coverage", "P@1"): "0.369", ("Coverage", "MRR"): "0.9", ("Diversity", "mean"): "1.18"}
     figures = [Measured(0.374, 0.021, 0.3737, 0.0213), Measured(0.5, 0.1, 0.5, 0.1), 1.2]
     rows = [
-        compared(key, figure, value) for (key, value), figure in zip(printed.items(), figures, strict=True)
+        compared_cell(key, figure, value)
+        for (key, value), figure in zip(printed.items(), figures, strict=True)
     ]
     assert [[column.show(row) for column in cell_columns(rows, printed)] for row in rows] == [
         ["Coverage", "P@1", "0.369", "0.374", "0.021", "0.374", "-0.2", "~"],

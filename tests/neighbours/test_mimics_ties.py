@@ -73,7 +73,7 @@ def test_same_seed_gives_the_same_draws_and_another_gives_others() -> None:
 
 
 def test_draws_are_made_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ties, "_NUMBERS_AT_ONCE", 10)
+    monkeypatch.setattr(ties, "_BLOCK", 10)
     assert drawn(some_lists([[(0, 1), (0, 0)]] * 3), "one", 7, 0)[1].shape == (7,)
 
 

@@ -13,7 +13,6 @@ from custom_roles import command, script
 from fake_provider import FakeProvider, Settings
 from talk_world import INTENTS, write_talk_world
 
-from cts_async.analysis.retrieval import read_conversation_run
 from cts_async.config import BudgetConfig, ConverseConfig
 from cts_async.engine import runner
 from cts_async.engine.events import Events
@@ -23,6 +22,7 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.converse import ConversePlan, plan_conversations, run_conversations
 from cts_async.records import SCHEMES
+from cts_async.runs.conversations import read_conversation_run
 from cts_async.runs.results import failed, latest_results
 
 N, TOPICS, TURNS = len(INTENTS), 3, 2

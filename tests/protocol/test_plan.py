@@ -320,10 +320,9 @@ def opened(
         config = SimpleNamespace(budget=asked)
         plan = SimpleNamespace(
             config=config,
-            specs={"m": spec("m")},
+            specs_by_model={spec("m").model: spec("m")},
             journals=journals,
             judges=judges,
-            catalogue=None,
             only_judges=only_judges,
         )
         return open_budget(plan, Events())  # type: ignore[arg-type]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import orjson
@@ -405,3 +406,43 @@ async def test_other_records_and_damaged_lines_are_ignored(tmp_path: Path) -> No
             await recorded.search(missing, 5)
     with pytest.raises(ToolError):
         await recorded.fetch("https://x/e")
+
+
+# --- Tools of other packages
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling(ToolCall):
+    """A call of a tool that spells a word backwards; `broken` raises what no tool should."""
+
+    tool: ClassVar[str] = "spelling"
+    word: str
+
+    @property
+    def request(self) -> str:
+        return self.word
+
+    async def execute(self, work: ToolWork) -> ToolResult:
+        return await work.answer(self, {"word": self.word}, self._spell)
+
+    async def _spell(self) -> str:
+        if self.word == "broken":
+            raise KeyError(self.word)
+        return self.word[::-1]
+
+
+def test_answer_of_a_tool_is_a_step_of_its_own(journal: Path) -> None:
+    web = Web()
+    (result,) = use(journal, tools_of(web), Spelling("ferry"))
+    assert (result.text, result.use) == ("yrref", ToolUse({"spelling": 1}))
+    assert steps(journal) == ["search/tool/1.1"]
+    (again,) = use(journal, tools_of(web), Spelling("ferry"))
+    assert (again.text, steps(journal)) == ("yrref", ["search/tool/1.1"])
+
+
+def test_exception_of_a_tool_is_told_to_the_agent_and_ends_no_run(journal: Path) -> None:
+    (result,) = use(journal, tools_of(Web()), Spelling("broken"))
+    assert result.text == "Error: spelling 'broken' failed: KeyError: 'broken'."
+    assert result.use == ToolUse({"spelling": 1}, (ToolFailure("spelling", "", "broken tool"),))
+    (repeated,) = use(journal, tools_of(Web()), Spelling("broken"), lost=result.unrecorded)
+    assert repeated.text == result.text

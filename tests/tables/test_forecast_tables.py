@@ -57,10 +57,10 @@ def plan(tmp_path: Path) -> Plan:
 
 def over(plan: Plan, **changes: Any) -> dict[System, PastUsage]:
     """Both systems' two instances done, with 90 calls each, in 75 s."""
-    seen = {("search", "fake-1"): StepUsage(80, 90, 10_000, 1_000, 80.0)}
+    usages = {("search", "fake-1"): StepUsage(80, 90, 10_000, 1_000, 80.0)}
     done = {instance.id for instance in plan.instances()}
     note = {"instances": 2, **NOTED, "time_s": 60.0}
-    fields = {"seen": seen, "done": done, "forecast": note, "wall_s": 75.4, **changes}
+    fields = {"usages": usages, "done": done, "forecast": note, "wall_s": 75.4, **changes}
     return {system: PastUsage(**fields) for system in plan.systems}
 
 

@@ -198,7 +198,7 @@ def test_workers_show_their_status_and_rates() -> None:
         return [WorkerStatus(name, "node-a", 7, "working", in_hand=3, ended=2, calls=calls) for name in names]
 
     assert "workers" not in progress.live()
-    emit(progress, of.WorkersInUse(ask, wanted=2, address="ray://head:10001"))
+    emit(progress, of.WorkersInUse(ask, n_workers=2, address="ray://head:10001"))
     for second in range(121):  # five a second
         clock.now, calls = float(second), 5 * second
         live = progress.live()

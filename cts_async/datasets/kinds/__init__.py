@@ -88,8 +88,13 @@ class Dataset:
 
     def sha256(self) -> str:
         """Return the digest of the main file, or with further files that of their digests."""
-        digests = [sha256_of(path) for path in (self.path, *self.more_paths)]
-        return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
+        digest = sha256_of(self.path)
+        if not self.more_paths:
+            return digest
+        digests = [digest]
+        for path in self.more_paths:
+            digests.append(sha256_of(path))
+        return hashlib.sha256(" ".join(digests).encode()).hexdigest()
 
 
 def make_dataset(
@@ -106,14 +111,19 @@ def make_dataset(
     A main file of up to 16 MiB is read once, so that InputErrors come before anything has started; those of a larger
     one come while it streams.
     """
-    gold_path, notes = (None, ()) if gold is None else (gold.path, gold.notes)
-    if gold is not None and gold.left_out:
-        instances = partial(_with_usable_gold, instances, gold)
+    gold_path: Path | None = None
+    notes: tuple[str, ...] = ()
+    if gold is not None:
+        gold_path, notes = gold.path, gold.notes
+        if gold.left_out:
+            instances = partial(_with_usable_gold, instances, gold)
     try:
         size = path.stat().st_size
     except OSError as error:
         raise unreadable(path, error) from None
-    count = sum(1 for _ in instances()) if size <= _COUNTED_BYTES else None
+    count: int | None = None
+    if size <= _COUNTED_BYTES:
+        count = sum(1 for _ in instances())
     return Dataset(name, path, gold_path, corpus, instances, count, notes, annotations)
 
 
@@ -138,31 +148,35 @@ def read_queries(
         names = next((tuple(row) for _, row in read_rows(path)), ())
         gold.require_join(path, names, ((row.id, row.intent) for row in _rows(path, fields)))
     for number, row in enumerate(_rows(path, fields), start=1):
-        nuggets = gold.lookup(row.id, row.intent) if gold is not None else None
+        nuggets = row.nuggets
+        if gold is not None:
+            # By the id of the file only: a generated one could be that of another record of the gold.
+            nuggets = gold.lookup(row.id, row.intent) or nuggets
         id = row.id or f"q{number:04d}"
-        yield Instance(id, row.intent, row.query, nuggets or row.nuggets)
+        yield Instance(id, row.intent, row.query, nuggets)
 
 
 def _rows(path: Path, mapping: Mapping[str, str] | None) -> Iterator[Instance]:
     """Read the instances of the file itself; one without an id has ""."""
     fields = Fields.of_data(path, mapping)
     reader = NuggetReader(path, fields)
-    seen: dict[str, int] = {}
-    first: tuple[int, bool] | None = None
+    line_of_id: dict[str, int] = {}
+    opening: tuple[int, bool] | None = None
+    """The line of the first row, and whether it has an id."""
     for line, row in read_rows(path):
         id = fields.identifier(row, line) or ""
-        first = first or (line, bool(id))
+        opening = opening or (line, bool(id))
         problem = ""
-        if first[1] != bool(id):
-            problem = f"unlike line {first[0]}: give an id on every row or on none"
-        elif id and (earlier := seen.setdefault(id, line)) != line:
-            problem = f"{short(id)} is already used on line {earlier}"
+        if opening[1] != bool(id):
+            problem = f"unlike line {opening[0]}: give an id on every row or on none"
+        elif id and line_of_id.setdefault(id, line) != line:
+            problem = f"{short(id)} is already used on line {line_of_id[id]}"
         if problem:
             raise InputError(path, problem, line=line, field=fields.name(row, "id", line) or "id")
         fused_query = fields.text(row, "fused_query", line)
         blurred_query = fields.text(row, "blurred_query", line)
         yield Instance(id, fused_query, blurred_query, reader.read(row, line) or ())
-    if first is None:
+    if opening is None:
         raise InputError(path, "contains no queries", field="fused_query")
 
 
@@ -182,12 +196,12 @@ class Contents:
     facts: Mapping[str, Any]
     notes: tuple[str, ...] = ()
 
-    def joined(self, other: Contents) -> Contents:
+    def joined(self, further: Contents) -> Contents:
         """Return both, one after the other."""
-        return Contents({**self.facts, **other.facts}, self.notes + other.notes)
+        return Contents(dict(self.facts) | dict(further.facts), self.notes + further.notes)
 
     def as_json(self) -> dict[str, Any]:
-        return {**self.facts, "notes": list(self.notes)}
+        return dict(self.facts) | {"notes": list(self.notes)}
 
 
 FileReader = Callable[[str, Mapping[str, str]], Contents]
@@ -278,6 +292,7 @@ def find_kind(name: str) -> Kind | None:
     kind = plugins.load(plugins.DATASETS, name)
     if problem := _misnamed(name, kind):
         raise UsageError(problem)
+    # A module's name has _ where the kind's has -, and is no other name of it.
     return kind if kind.name == name else None
 
 
@@ -321,7 +336,7 @@ def open_dataset(
     name, colon, target = spec.partition(":")
     # A kind, known or not, may stand before a colon; an existing file is never read that way.
     names_a_kind = colon and _NAME.fullmatch(name) and not Path(spec).exists()
-    if Path(spec).suffix.lower() in (*CSV_SUFFIXES, *JSONL_SUFFIXES) and not names_a_kind:
+    if Path(spec).suffix.lower() in CSV_SUFFIXES + JSONL_SUFFIXES and not names_a_kind:
         return _open_file(Path(spec), gold, mapping, skip_bad_gold)
     kind = find_kind(name)
     if kind is None or kind.open is None:
@@ -335,18 +350,33 @@ def open_dataset(
 def _unknown(spec: str, kind: Kind | None) -> str:
     """Return the message for a spec that cannot be opened, with what was probably meant."""
     kinds = all_kinds()
-    taken = [name for name, one in kinds.items() if one.taken]
-    name, colon, path = spec.partition(":")
-    similar = next((name for name, one in kinds.items() if spec and one.resembles(Path(spec))), "")
+    names = [name for name, known in kinds.items() if known.taken]
+    similar = ""
+    if spec:
+        similar = _resembled(Path(spec), kinds)
     if kind is not None and not similar:
         return f"{spec!r} {kind.instead}"
     if not similar and spec and Path(spec).is_dir():
         similar = "hard518"
-    close = closest(name, taken)
-    meant = f"{similar}:{spec}" if similar else close + colon + path if close else ""
-    question = f"; did you mean {meant!r}?" if meant else ":"
-    names = ", ".join(taken)
-    return f"{spec!r} is not a dataset{question} give a .csv or .jsonl file, or KIND:PATH with one of {names}"
+    name, colon, path = spec.partition(":")
+    close = closest(name, names)
+    question = ":"
+    if similar:
+        question = f"; did you mean {f'{similar}:{spec}'!r}?"
+    elif close:
+        question = f"; did you mean {close + colon + path!r}?"
+    return (
+        f"{spec!r} is not a dataset{question} give a .csv or .jsonl file, or KIND:PATH with one of "
+        f"{', '.join(names)}"
+    )
+
+
+def _resembled(path: Path, kinds: Mapping[str, Kind]) -> str:
+    """The name of the first kind that an existing path looks like; "" for none."""
+    for name, kind in kinds.items():
+        if kind.resembles(path):
+            return name
+    return ""
 
 
 def open_queries(
@@ -358,7 +388,9 @@ def open_queries(
     corpus: Path | None = None,
 ) -> Dataset:
     """Open a queries file with its gold, if any."""
-    index = None if gold is None else read_gold(gold, fields, skip_bad=skip_bad_gold)
+    index: GoldIndex | None = None
+    if gold is not None:
+        index = read_gold(gold, fields, skip_bad=skip_bad_gold)
     return make_dataset(
         name, path, index, partial(read_queries, path, gold=index, fields=fields), corpus=corpus
     )

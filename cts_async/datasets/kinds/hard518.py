@@ -21,9 +21,9 @@ def queries_file(path: Path) -> Path:
     """Return the queries file: `path` itself, or the one in a release's folder (or its `data/`)."""
     if not path.is_dir():
         return path
-    for found in (path / "data" / QUERIES, path / QUERIES):
-        if found.exists():
-            return found
+    for file in (path / "data" / QUERIES, path / QUERIES):
+        if file.exists():
+            return file
     problem = f"contains neither data/{QUERIES} nor {QUERIES}; unzip the release and name its folder"
     raise InputError(path, problem)
 
@@ -35,8 +35,9 @@ def open_hard518(
     if not target:
         raise UsageError("hard518 needs a path: hard518:PATH, the release's folder or its queries CSV")
     path = queries_file(Path(target).expanduser())
-    own_gold = path.parent / GOLD
-    gold = gold or (own_gold if own_gold.exists() else None)
+    release_gold = path.parent / GOLD
+    if gold is None and release_gold.exists():
+        gold = release_gold
     return open_queries("hard518", path, gold, fields, skip_bad_gold)
 
 

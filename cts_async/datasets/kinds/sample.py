@@ -22,18 +22,23 @@ CORPUS: Final = "corpus.jsonl"
 def sample_dir() -> Path:
     """Return the folder of the sample: inside the installed package, or `data/sample` of a checkout."""
     package = Path(cts_async.__file__).parent
-    installed = package / "_sample"
-    return installed if installed.exists() else package.parent / "data" / "sample"
+    installed = package / "_sample"  # where the build of a wheel puts it
+    if installed.exists():
+        return installed
+    return package.parent / "data" / "sample"
 
 
 def open_sample(
     target: str, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool = False
 ) -> Dataset:
     """Open `sample`, or `sample:DIR` for another world with the same three files."""
-    folder = Path(target).expanduser() if target else sample_dir()
-    path, corpus = folder / QUERIES, folder / CORPUS
-    documents = corpus if corpus.exists() else None
-    return open_queries("sample", path, gold or folder / GOLD, fields, skip_bad_gold, documents)
+    folder = sample_dir()
+    if target:
+        folder = Path(target).expanduser()
+    corpus: Path | None = folder / CORPUS
+    if not (folder / CORPUS).exists():
+        corpus = None
+    return open_queries("sample", folder / QUERIES, gold or folder / GOLD, fields, skip_bad_gold, corpus)
 
 
 KIND: Final = Kind(

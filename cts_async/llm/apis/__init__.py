@@ -65,8 +65,14 @@ def with_system_in_user_turn(messages: Sequence[Message]) -> list[dict[str, Any]
 
     Where there is no user turn, they are one, in front of the others.
     """
-    instructions = "\n\n".join(message["content"] for message in messages if message["role"] == "system")
-    turns: list[dict[str, Any]] = [dict(message) for message in messages if message["role"] != "system"]
+    texts: list[str] = []
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        if message["role"] == "system":
+            texts.append(message["content"])
+        else:
+            turns.append(dict(message))
+    instructions = "\n\n".join(texts)
     if not instructions:
         return turns
     for turn in turns:
@@ -75,9 +81,10 @@ def with_system_in_user_turn(messages: Sequence[Message]) -> list[dict[str, Any]
         if isinstance(turn["content"], str):
             turn["content"] = f"{instructions}\n\n{turn['content']}"
         else:  # content in parts, which only a gateway sends
-            turn["content"] = [{"type": "text", "text": instructions}, *turn["content"]]
+            turn["content"] = [{"type": "text", "text": instructions}] + list(turn["content"])
         return turns
-    return [{"role": "user", "content": instructions}, *turns]
+    turns.insert(0, {"role": "user", "content": instructions})
+    return turns
 
 
 MAX_USAGE_TOKENS: Final = 20_000_000
@@ -86,8 +93,9 @@ MAX_USAGE_TOKENS: Final = 20_000_000
 
 def plausible_usage(input_tokens: int, output_tokens: int) -> Usage | None:
     """The usage that a provider reports; None for numbers that cannot be true."""
-    plausible = 0 <= input_tokens <= MAX_USAGE_TOKENS and 0 <= output_tokens <= MAX_USAGE_TOKENS
-    return Usage(input_tokens, output_tokens) if plausible else None
+    if 0 <= input_tokens <= MAX_USAGE_TOKENS and 0 <= output_tokens <= MAX_USAGE_TOKENS:
+        return Usage(input_tokens, output_tokens)
+    return None
 
 
 MAX_NAME_CHARS: Final = 200

@@ -36,7 +36,10 @@ _CACHED: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 def headers(key: str) -> dict[str, str]:
-    return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
+    fields = {"anthropic-version": VERSION}
+    if key:
+        fields["x-api-key"] = key
+    return fields
 
 
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:
@@ -62,11 +65,16 @@ def split_system(messages: Sequence[Message]) -> tuple[str, list[dict[str, str]]
     A last turn of the assistant, which other APIs continue, becomes a request to begin with it, since newer models
     refuse a prefilled reply. With nothing but instructions, these become the user's turn.
     """
-    system = "\n\n".join(m["content"] for m in messages if m["role"] == "system" and m["content"].strip())
+    instructions: list[str] = []
     turns: list[dict[str, str]] = []
     for message in messages:
-        if message["role"] != "system" and message["content"].strip():
+        if not message["content"].strip():  # which the API refuses
+            continue
+        if message["role"] == "system":
+            instructions.append(message["content"])
+        else:
             _add(turns, message["role"], message["content"])
+    system = "\n\n".join(instructions)
     if not turns:
         return "", [{"role": "user", "content": system or OPENING}]
     if turns[-1]["role"] == "assistant":
@@ -89,8 +97,13 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
     if "content" not in parsed and "choices" in parsed:
         return openai.reply(parsed, quotas)  # from gateways that answer every address in one format
     ended = finish_reason(parsed.get("stop_reason"))
-    texts, thoughts = _read_blocks(parsed["content"] if ended != REFUSED else parsed.get("content") or [])
-    refusal = "the model refuses to answer" if ended == REFUSED else ""
+    refusal = ""
+    if ended == REFUSED:  # then there may be no content
+        refusal = "the model refuses to answer"
+        content = parsed.get("content") or []
+    else:
+        content = parsed["content"]
+    texts, thoughts = _read_blocks(content)
     return Reply(
         joined_texts(texts),
         served_name(parsed.get("model")),
@@ -113,19 +126,19 @@ def _read_blocks(blocks: Any) -> tuple[list[str], list[str]]:
         raise TypeError("content is neither a text nor a list of blocks")
     texts: list[str] = []
     thoughts: list[str] = []
-    known = 0
+    n_read = 0
     for block in blocks:
         if not isinstance(block, dict) or not isinstance(block.get("type"), str):
             continue
         if block["type"] == "text":
             if isinstance(block.get("text"), str):
                 texts.append(block["text"])
-                known += 1
+                n_read += 1
         else:
-            known += 1
+            n_read += 1
             if block["type"] == "thinking" and isinstance(block.get("thinking"), str):
                 thoughts.append(block["thinking"])
-    if blocks and not known:
+    if blocks and not n_read:
         raise TypeError("no block of the content can be read")
     return texts, thoughts
 
@@ -179,10 +192,15 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
     if not done and not parsed.get("stop_reason"):
         raise BrokenStream("the stream ended before the message did")
     for (number, name), continued in pieces.items():
+        text = "".join(continued)
         begun = blocks[number].get(name)
-        blocks[number][name] = (begun if isinstance(begun, str) else "") + "".join(continued)
+        if isinstance(begun, str):
+            text = begun + text
+        blocks[number][name] = text
     return parsed | {"content": list(blocks.values()), "usage": usage}
 
 
 def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    if isinstance(value, dict):
+        return value
+    return {}

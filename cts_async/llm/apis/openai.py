@@ -18,14 +18,16 @@ from cts_async.llm.responses import REFUSED, STOP, finish_reason
 PATH = "/chat/completions"
 # DeepSeek, Qwen, Kimi and vLLM use the first name, OpenRouter and newer versions of vLLM the second.
 _REASONING: Final = ("reasoning_content", "reasoning")
-_STREAMED_TEXTS: Final = (*_REASONING, "refusal")
+_STREAMED_TEXTS: Final = _REASONING + ("refusal",)
 _TEXT_TYPES: Final = frozenset({"text", "output_text", ""})
 _THOUGHT_TYPES: Final = frozenset({"thinking", "reasoning", "thought", "reasoning_content"})
 """Mistral's parts of a reasoning model's content, and the names of those that copy it."""
 
 
 def headers(key: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {key}"} if key else {}
+    if not key:
+        return {}
+    return {"Authorization": f"Bearer {key}"}
 
 
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:
@@ -37,8 +39,10 @@ def body(spec: ModelSpec, request: ChatRequest) -> bytes:
         # Some servers stream unless they are told not to.
         fields["stream"] = False
     for name, value in spec.sent(request.params).items():
-        # OpenAI's newer models refuse max_tokens and want max_completion_tokens.
-        fields[spec.max_tokens_field if name == "max_tokens" else name] = value
+        if name == "max_tokens":
+            # OpenAI's newer models refuse max_tokens and want max_completion_tokens.
+            name = spec.max_tokens_field
+        fields[name] = value
     if request.grammar:  # llama.cpp's own field
         fields["grammar"] = request.grammar
     elif request.json_schema:
@@ -49,8 +53,9 @@ def body(spec: ModelSpec, request: ChatRequest) -> bytes:
 
 def reply(parsed: Any, quotas: Quotas | None) -> Reply:
     choice = _first_choice(parsed["choices"])
-    reason = choice.get("finish_reason")
-    ended = STOP if reason == STOP else finish_reason(reason)
+    ended = STOP
+    if choice.get("finish_reason") != STOP:
+        ended = finish_reason(choice.get("finish_reason"))
     message = choice.get("message")
     if not isinstance(message, dict):
         message = {}  # an answer that a filter withheld
@@ -69,7 +74,9 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
             if isinstance(message[name], str):
                 thoughts.insert(0, message[name])
             break
-    calls = message.get("tool_calls")
+    calls: list[Any] = []
+    if message.get("tool_calls"):
+        calls = [call for call in as_list(message["tool_calls"]) if isinstance(call, dict)]
     return Reply(
         text,
         served_name(parsed.get("model")),
@@ -78,7 +85,7 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
         quotas,
         joined_texts(thoughts, "\n\n"),
         _refusal(refusal, ended),
-        [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else (),
+        calls or (),
     )
 
 
@@ -124,7 +131,9 @@ def _read_parts(content: Any) -> tuple[str, list[str], str]:
 def _strings_in(value: Any) -> list[str]:
     """The texts of a thought: a string, or parts with a `text`, in lists of any depth that was read."""
     if isinstance(value, str):
-        return [value] if value else []
+        if value:
+            return [value]
+        return []
     if isinstance(value, dict):
         return _strings_in(value.get("text"))
     if not isinstance(value, list):
@@ -139,7 +148,9 @@ def _refusal(refusal: Any, ended: str) -> str:
     """Why there is no answer; "" where there is one. A model's own refusal comes with the finish reason `stop`."""
     if refusal:
         return f"the model refuses: {str(refusal)[:300]}"
-    return "the answer was withheld by a content filter" if ended == REFUSED else ""
+    if ended == REFUSED:
+        return "the answer was withheld by a content filter"
+    return ""
 
 
 def _usage(usage: Any) -> Usage | None:
@@ -165,7 +176,7 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
     texts: dict[str, list[str]] = {name: [] for name in _STREAMED_TEXTS}
     content: list[Any] = []
     calls: dict[int, dict[str, list[str]]] = {}
-    others: list[dict[str, Any]] = []
+    unknown_events: list[dict[str, Any]] = []
     has_choices = False
     reason: Any = None
     message: Any = None
@@ -180,7 +191,7 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
         if "choices" in event:
             has_choices = True
         else:
-            others.append(event)
+            unknown_events.append(event)
         for choice in as_list(event.get("choices")):
             if not isinstance(choice, dict) or choice.get("index") not in (None, 0):
                 continue
@@ -194,11 +205,13 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
                 if isinstance(delta.get(name), str):
                     pieces.append(delta[name])
             piece = delta.get("content")
-            if piece:
-                content += piece if isinstance(piece, list) else [piece]
+            if isinstance(piece, list):
+                content += piece
+            elif piece:
+                content.append(piece)
             _add_calls(calls, delta.get("tool_calls"))
-    if not has_choices and others:
-        return others[-1]  # an error in a form of its own, which its reader may know
+    if not has_choices and unknown_events:
+        return unknown_events[-1]  # an error in a form of its own, which its reader may know
     if not done and not reason:
         raise BrokenStream("the stream ended before the reply did")
     if message is None and (content or calls or reason or any(texts.values())):
@@ -219,12 +232,15 @@ def _add_calls(calls: dict[int, dict[str, list[str]]], pieces: Any) -> None:
         if not isinstance(piece, dict):
             continue
         index = piece.get("index")
-        call = calls.setdefault(index if isinstance(index, int) else position, {})
-        function = piece.get("function")
-        named = {**piece, **function} if isinstance(function, dict) else piece
+        if not isinstance(index, int):
+            index = position
+        call = calls.setdefault(index, {})
+        fields = piece
+        if isinstance(piece.get("function"), dict):
+            fields = piece | piece["function"]
         for name in ("id", "type", "name", "arguments"):
-            if isinstance(named.get(name), str):
-                call.setdefault(name, []).append(named[name])
+            if isinstance(fields.get(name), str):
+                call.setdefault(name, []).append(fields[name])
 
 
 def _whole_call(pieces: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -232,4 +248,5 @@ def _whole_call(pieces: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     # Id and type may be repeated with each piece; name and arguments are continued.
     call: dict[str, Any] = {name: pieces[name][0] for name in ("id", "type") if name in pieces}
     function = {name: "".join(pieces[name]) for name in ("name", "arguments") if name in pieces}
-    return {**call, "function": function}
+    call["function"] = function
+    return call

@@ -27,6 +27,7 @@ from cts_async.neighbours.at_cot.generation import (
 )
 from cts_async.neighbours.inputs import published, read_judgments
 from cts_async.records import SCHEMES, Instance, Mode
+from cts_async.runs.conversations import ConversationRun, read_conversation_run
 from cts_async.runs.files import RESULTS, reopen_data
 from cts_async.runs.results import read_results
 from cts_async.search.rankers import Ranker
@@ -67,6 +68,7 @@ def open_judgments(
     from cts_async.search.backends.corpus import Corpus
     from cts_async.search.rankers import CrossEncoderRanker
 
+    # Both raise for a name that they do not know, before the corpus is read.
     for name in config.measures:
         retrieval.measure(name)
     paper_columns(config.published, dataset.name)
@@ -162,13 +164,12 @@ def evaluate_conversations(
     """
     measures = config.measures
     paper = paper_columns(config.published, dataset.name)
+    # Once: `instances` may be a stream.
     queries, intents = {}, {}
     for instance in instances:
         queries[instance.id], intents[instance.id] = instance.query, instance.intent
     runs = [
-        retrieval.read_conversation_run(directory)
-        for directory in directories
-        if (directory / "run.json").exists()
+        read_conversation_run(directory) for directory in directories if (directory / "run.json").exists()
     ]
     if judgments is None or judgments.by_people is None:
         # Values of table 8 are comparable only where people judged.
@@ -211,7 +212,7 @@ def evaluate_conversations(
                 on_progress=partial(on_progress, "comparing questions"),
             )
             notes |= dict.fromkeys(_generation_notes(group_tables, group, by_turn))
-        group_tables += retrieval_tables
+        group_tables += retrieval_tables  # tables 5 to 7 before table 8, as in the paper
         tables += _tables_of_group(group_tables, name) if len(groups) > 1 else group_tables
     if retrieved and not any(by_turn.cells for by_turn in retrieved):
         note = "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
@@ -239,7 +240,7 @@ def _tables_of_group(tables: Iterable[DataTable], group: str) -> Iterator[DataTa
 
 def _generation_notes(
     tables: Sequence[DataTable],
-    runs: Sequence[retrieval.ConversationRun],
+    runs: Sequence[ConversationRun],
     by_turn: retrieval.TurnRetrieval | None,
 ) -> Iterator[str]:
     """Notes on the questions behind tables 5 to 7 and the correlation."""
@@ -372,6 +373,7 @@ def turn_tables(
         if paper is not None and name == paper.measure:
             column = paper.retrieval
         yield turn_table(by_turn, name, caption, column)
+    # A test against q itself (`gains`) has the same fields, so that one file has them all.
     tests = [*by_turn.tests, *by_turn.gains]
     columns = tuple(Column(name, text(name)) for name in retrieval.SchemeTest.__slots__)
     rows = [asdict(test) | {"judgments": caption} for test in tests]

@@ -19,12 +19,13 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from cts_async.analysis.board import Array
-from cts_async.analysis.retrieval import ALPHA, ConversationRun, TurnRetrieval
+from cts_async.analysis.retrieval import ALPHA, TurnRetrieval
 from cts_async.analysis.stats import PairedT, correlation, holm, mean_or_none, paired_t_test
 from cts_async.datasets.kinds import Annotations
 from cts_async.errors import UsageError
 from cts_async.neighbours.inputs import published
 from cts_async.records import AMBIGUITY_TYPES, SCHEMES, AmbiguityType, Mode
+from cts_async.runs.conversations import ConversationRun
 from cts_async.search.terms import terms
 from cts_async.tables.table import Column, DataTable, Row, number, p_value, text
 

@@ -35,6 +35,7 @@ KIND: Final = Kind(
     position=3,
 )
 
+# Each command imports what it needs when it runs: starting `cts` must not load numpy or pydantic.
 app: Final = typer.Typer(rich_markup_mode=None)
 
 Tsv = Annotated[Path, typer.Argument(metavar="TSV", help="train.tsv, dev.tsv or test_with_labels.tsv.")]

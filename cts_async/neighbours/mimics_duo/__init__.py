@@ -36,6 +36,7 @@ KIND: Final = Kind(
     position=4,
 )
 
+# Each command imports what it needs when it runs: starting `cts` must not load numpy or pydantic.
 app: Final = typer.Typer(rich_markup_mode=None)
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with the four .tsv files.")]
@@ -74,47 +75,51 @@ def show_tables_beside_paper(
     from cts_async.neighbours.mimics_duo.panes import read_panes
     from cts_async.tables.table import show_tables
 
-    known = (*statistics.TABLES, *FIGURES)
-    chosen = table or known
-    for name in chosen:
-        if name not in known:
-            raise UsageError(f"--table {name}: must be one of {', '.join(known)}")
+    choices = (*statistics.TABLES, *FIGURES)
+    names = table or choices
+    for name in names:
+        if name not in choices:
+            raise UsageError(f"--table {name}: must be one of {', '.join(choices)}")
     panes = list(read_panes(folder))
-    tables = {
-        name: statistics.mimics_table(name, panes, draws, seed)
-        for name in statistics.TABLES
-        if name in chosen
-    }
-    figures = {name: make(panes) for name, make in FIGURES.items() if name in chosen}
-    verdicts = statistics.count_verdicts(tables.values())
-    n, released, warning = len(panes), statistics.RELEASED_PANES, None
-    if n != released:
-        warning = f"Panes here: {n:,}. What is printed is of {released:,} others, and no measure of these."
-    cells = {
-        name: {"title": one.title, "cells": one.rows, "notes": one.remarks} for name, one in tables.items()
-    }
-    settings = {"panes": n, "draws": draws, "seed": seed}
-    drawn_figures = {name: {"title": figure.title, "rows": figure.rows} for name, figure in figures.items()}
-    value = {
-        **settings,
-        "tables": cells,
-        "figures": drawn_figures,
-        "verdicts": verdicts,
-        "warning": warning,
-    }
+    tables, table_values = [], {}
+    for name in statistics.TABLES:
+        if name in names:
+            table_beside_paper = statistics.mimics_table(name, panes, draws, seed)
+            tables.append(table_beside_paper)
+            table_values[name] = {
+                "title": table_beside_paper.title,
+                "cells": table_beside_paper.rows,
+                "notes": table_beside_paper.remarks,
+            }
+    figures, figure_values = [], {}
+    for name, figure_table in FIGURES.items():
+        if name in names:
+            figure = figure_table(panes)
+            figures.append(figure)
+            figure_values[name] = {"title": figure.title, "rows": figure.rows}
+    verdicts = statistics.count_verdicts(tables)
     notes = []
     if tables:  # figures have no published cells, and nothing in them is drawn
         notes.append(f"Published cells, each counted once: {sum(verdicts.values())}.")
-        notes += [
-            f"{statistics.MARKS[name]} {n:3} {statistics.VERDICTS[name]}" for name, n in verdicts.items()
-        ]
+        for verdict, n_cells in verdicts.items():
+            notes.append(f"{statistics.MARKS[verdict]} {n_cells:3} {statistics.VERDICTS[verdict]}")
         notes.append(
             f"Ties: {draws:,} draws, seed {seed}; exact: over all orders of tied items, nothing drawn."
         )
-    if warning:
+    n, n_released, warning = len(panes), statistics.RELEASED_PANES, None
+    if n != n_released:  # a part of the release, or other panes in its format
+        warning = f"Panes here: {n:,}. What is printed is of {n_released:,} others, and no measure of these."
         notes.append(warning)
-    everything = [*tables.values(), *figures.values()]
-    show_tables(everything, notes=notes, as_json=as_json and value, csv=csv)
+    value = {
+        "panes": n,
+        "draws": draws,
+        "seed": seed,
+        "tables": table_values,
+        "figures": figure_values,
+        "verdicts": verdicts,
+        "warning": warning,
+    }
+    show_tables([*tables, *figures], notes=notes, as_json=as_json and value, csv=csv)
 
 
 @app.command("panes", short_help="The four files joined, as JSON Lines.")
@@ -210,12 +215,15 @@ def show_ltr(
     Example: cts data mimics-duo ltr MIMICS-ClickExplore.tsv --test MIMICS-Manual.tsv --test-label quality
     """
     from cts_async.neighbours.mimics_duo.ltr import Design, ranking_report
-    from cts_async.neighbours.mimics_duo.rankers import chosen
+    from cts_async.neighbours.mimics_duo.rankers import rankers_named
     from cts_async.neighbours.mimics_duo.statistics import PANE_LABELS
     from cts_async.tables.table import show_tables
 
-    rankers = chosen(ranker or ())
-    shown = features_of or ("rankboost" if "rankboost" in rankers else next(iter(rankers)))
+    rankers = rankers_named(ranker or ())
+    # All names are checked before anything is trained.
+    shown = features_of
+    if not shown:
+        shown = "rankboost" if "rankboost" in rankers else next(iter(rankers))
     if shown not in rankers:
         raise UsageError(f"--features-of {shown}: must be one of the rankers used: {', '.join(rankers)}")
     test_label = test_label or label

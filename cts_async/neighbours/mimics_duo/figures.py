@@ -75,20 +75,20 @@ def aspect_means(panes: Sequence[Pane]) -> dict[int, dict[str, float]]:
     means: dict[int, dict[str, float]] = {}
     for quality in LABELS:
         members = [pane for pane in panes if pane.pane_quality == quality]
-        if members:
-            means[quality] = {
-                aspect: fmean(getattr(pane, field) for pane in members) for aspect, field in ASPECTS.items()
-            }
+        if not members:
+            continue
+        means[quality] = {}
+        for aspect, field in ASPECTS.items():
+            means[quality][aspect] = fmean(getattr(pane, field) for pane in members)
     return means
 
 
 def aspects_by_quality_table(panes: Sequence[Pane]) -> DataTable:
     """Figure 4: the mean label of each aspect over the panes of each overall quality."""
     counts = Counter(pane.pane_quality for pane in panes)
-    rows = [
-        {"quality": quality, "panes": counts[quality], **means}
-        for quality, means in aspect_means(panes).items()
-    ]
+    rows: list[Row] = []
+    for quality, means in aspect_means(panes).items():
+        rows.append({"quality": quality, "panes": counts[quality], **means})
     columns = [Column("quality", text("quality")), Column("panes", text("panes"))]
     columns += [Column(aspect, number(aspect, ".2f")) for aspect in ASPECTS]
     caption = (
@@ -112,10 +112,14 @@ def claims_table(panes: Sequence[Pane]) -> DataTable:
         Column("claim", text("claim"), numeric=False),
         Column("paper", text("paper")),
         Column("here", text("found")),
-        Column("", lambda row: "=" if row["holds"] else "≠"),
+        Column("", _mark),
     )
     caption = "= holds as it is worded, ≠ does not. Bounds, so not counted among the published cells."
     return DataTable("text", "Sections 5.2 and 5.3. Percentages of the text", caption, columns, rows)
+
+
+def _mark(row: Row) -> str:
+    return "=" if row["holds"] else "≠"
 
 
 def _quality_claims(panes: Sequence[Pane]) -> list[Row]:
@@ -176,11 +180,11 @@ def _least(by_level: Mapping[int, Sequence[int]], lowest: int) -> tuple[float, i
 
 
 def _steps(values: Sequence[float]) -> str:
-    return " ".join(f"{value:.2f}" for value in values)
+    return " ".join(format(value, ".2f") for value in values)
 
 
-def _claim(section: str, claim: str, paper: str, found: str, holds: bool) -> Row:
-    return {"section": section, "claim": claim, "paper": paper, "found": found, "holds": holds}
+def _claim(section: str, claim: str, paper: str, here: str, holds: bool) -> Row:
+    return {"section": section, "claim": claim, "paper": paper, "found": here, "holds": holds}
 
 
 # --- All of them -----------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,18 +37,24 @@ from cts_async.tables.table import Column, DataTable, Row, Show, number, p_value
 # table 5.
 
 MOST_OPTIONS: Final = 5
+"""Of a pane of MIMICS and MIMICS-Duo, which have as many columns."""
 K1: Final = 1.2
 B: Final = 0.75
+"""With `K1` the usual parameters of BM25."""
 IN_PAPER: Final = 110
+"""Features of the paper."""
 
 _PAIRS: Final = (
     "Clarification Pane, Query",
-    *(f"Query, Clarification Question + Option{i}" for i in range(1, MOST_OPTIONS + 1)),
+    "Query, Clarification Question + Option1",
+    "Query, Clarification Question + Option2",
+    "Query, Clarification Question + Option3",
+    "Query, Clarification Question + Option4",
+    "Query, Clarification Question + Option5",
 )
+_SIMILARITIES: Final = ("BM25", "CosineSimilarity_TF-IDF", "Overall Matching Terms")
 FEATURES: Final = (
-    *(f"BM25 ({pair})" for pair in _PAIRS),
-    *(f"CosineSimilarity_TF-IDF ({pair})" for pair in _PAIRS),
-    *(f"Overall Matching Terms ({pair})" for pair in _PAIRS),
+    *(f"{similarity} ({pair})" for similarity, pair in product(_SIMILARITIES, _PAIRS)),
     "The Number of Candidate Answers",
     "The clarification is a Statement or a Question",
 )
@@ -74,70 +80,89 @@ class Collection:
     mean_length: float
 
     @classmethod
-    def of(cls, texts: Sequence[Sequence[str]]) -> Collection:
+    def from_texts(cls, texts: Sequence[Sequence[str]]) -> Collection:
         """Statistics of texts given as words; of no text at all every word is as rare as every other."""
-        frequency = Counter(word for words in texts for word in set(words))
-        return cls(len(texts), frequency, sum(map(len, texts)) / len(texts) if texts else 0.0)
+        frequency: Counter[str] = Counter()
+        n_words = 0
+        for words in texts:
+            frequency.update(set(words))
+            n_words += len(words)
+        mean_length = n_words / len(texts) if texts else 0.0
+        return cls(len(texts), frequency, mean_length)
 
 
-def words_of(pane: PaneText) -> PaneWords:
+def pane_words(pane: PaneText) -> PaneWords:
     """Cut a pane into words, lightly stemmed. Stop words stay: their frequency makes them count little."""
     question = terms(pane.question, keep_stops=True)
-    options = [terms(option, keep_stops=True) for option in pane.options]
-    there = [bool(option.strip()) for option in pane.options]
-    with_each = [
-        [*question, *words] if is_there else None for words, is_there in zip(options, there, strict=True)
-    ]
-    with_each += [None] * (MOST_OPTIONS - len(with_each))
-    whole = [*question, *(word for words in options for word in words)]
+    whole = list(question)
+    with_option: list[list[str] | None] = [None] * MOST_OPTIONS
+    n_options = 0
+    for place, option in enumerate(pane.options):
+        if option.strip():
+            words = terms(option, keep_stops=True)
+            whole += words
+            with_option[place] = question + words
+            n_options += 1
     is_question = pane.question.rstrip().endswith(("?", "？"))
-    return PaneWords(terms(pane.query, keep_stops=True), (whole, *with_each), sum(there), is_question)
+    return PaneWords(terms(pane.query, keep_stops=True), (whole, *with_option), n_options, is_question)
 
 
 def collections(panes: Sequence[PaneWords]) -> list[Collection]:
     """The statistics of each field over `panes`, in the order of `PaneWords.fields`."""
-    fields = zip(*(pane.fields for pane in panes), strict=True)
-    return [Collection.of([words for words in field if words is not None]) for field in fields]
+    statistics = []
+    for texts in zip(*(pane.fields for pane in panes), strict=True):
+        statistics.append(Collection.from_texts([words for words in texts if words is not None]))
+    return statistics
 
 
 def features(panes: Sequence[PaneWords], statistics: Sequence[Collection]) -> Array:
     """A row for each pane, shape (panes, len(FEATURES)); similarities to a missing option are 0."""
     rows = np.zeros((len(panes), len(FEATURES)))
-    fields = len(_PAIRS)
+    n_fields = len(_PAIRS)
     for row, pane in zip(rows, panes, strict=True):
-        for place, (words, known) in enumerate(zip(pane.fields, statistics, strict=True)):
+        for place, (words, collection) in enumerate(zip(pane.fields, statistics, strict=True)):
             if words is not None:
-                row[place] = bm25(pane.query, words, known)
-                row[fields + place] = tf_idf_cosine(pane.query, words, known)
-                row[2 * fields + place] = matching_terms(pane.query, words)
+                row[place] = bm25(pane.query, words, collection)
+                row[n_fields + place] = tf_idf_cosine(pane.query, words, collection)
+                row[2 * n_fields + place] = matching_terms(pane.query, words)
         row[-2:] = pane.options, pane.is_question
     return rows
 
 
-def bm25(query: Sequence[str], words: Sequence[str], known: Collection) -> float:
+def bm25(query: Sequence[str], words: Sequence[str], collection: Collection) -> float:
     """Robertson's BM25 of a text for the query's distinct words: k1 1.2, b 0.75, idf ln(1 + (n - df + .5)/(df + .5))."""
-    times = Counter(words)
-    length = len(words) / known.mean_length if known.mean_length else 1.0
+    counts = Counter(words)
+    length = 1.0
+    if collection.mean_length:
+        length = len(words) / collection.mean_length
     score = 0.0
     for word in dict.fromkeys(query):
-        if (tf := times[word]) > 0:
-            df = known.frequency[word]
-            idf = math.log1p((known.n - df + 0.5) / (df + 0.5))
+        tf = counts[word]
+        if tf > 0:
+            df = collection.frequency[word]
+            idf = math.log1p((collection.n - df + 0.5) / (df + 0.5))
             score += idf * tf * (K1 + 1) / (tf + K1 * (1 - B + B * length))
     return score
 
 
-def tf_idf_cosine(query: Sequence[str], words: Sequence[str], known: Collection) -> float:
+def tf_idf_cosine(query: Sequence[str], words: Sequence[str], collection: Collection) -> float:
     """The cosine of two tf * idf vectors, idf = 1 + ln((1 + n) / (1 + df)); 0 if either has no word."""
-    left, right = (
-        {
-            word: tf * (1 + math.log((1 + known.n) / (1 + known.frequency[word])))
-            for word, tf in Counter(text).items()
-        }
-        for text in (query, words)
-    )
-    size = math.sqrt(sum(w * w for w in left.values()) * sum(w * w for w in right.values()))
-    return sum(weight * right.get(word, 0.0) for word, weight in left.items()) / size if size else 0.0
+    query_vector, text_vector = _tf_idf(query, collection), _tf_idf(words, collection)
+    squares = _dot(query_vector, query_vector) * _dot(text_vector, text_vector)
+    if not squares:
+        return 0.0
+    return _dot(query_vector, text_vector) / math.sqrt(squares)
+
+
+def _tf_idf(words: Sequence[str], collection: Collection) -> dict[str, float]:
+    weights = {}
+    for word, tf in Counter(words).items():
+        weights[word] = tf * (1 + math.log((1 + collection.n) / (1 + collection.frequency[word])))
+    return weights
+
+
+def _dot(left_vector: Mapping[str, float], right_vector: Mapping[str, float]) -> float:
+    return sum(weight * right_vector.get(word, 0.0) for word, weight in left_vector.items())
 
 
 def matching_terms(query: Sequence[str], words: Sequence[str]) -> float:
@@ -176,17 +201,22 @@ def read_labelled(data: Path, labels: tuple[str, str], seed: int) -> LabelledPan
     `data` is the folder of MIMICS-Duo, or a TSV in the format of MIMICS. Raises InputError.
     """
     rows: dict[PaneText, list[tuple[float, float]]] = {}
-    n_read = 0
+    n_unlabelled = n_repeated = 0
     for pane, (train, test) in read_pane_table(data, labels) if data.is_file() else _duo(data, labels):
-        n_read += 1
-        if train is not None and test is not None:
-            rows.setdefault(pane, []).append((train, test))
+        if train is None or test is None:
+            n_unlabelled += 1
+            continue
+        if pane in rows:
+            n_repeated += 1
+        rows.setdefault(pane, []).append((train, test))
     if not rows:
         raise InputError(data, f"has no pane with a label for {' and '.join(dict.fromkeys(labels))}")
     rng = np.random.default_rng(seed)
-    once = {pane: of[int(rng.integers(len(of)))] if len(of) > 1 else of[0] for pane, of in rows.items()}
-    labelled = sum(map(len, rows.values()))
-    return labelled_panes(once, n_read - labelled, labelled - len(rows))
+    drawn: dict[PaneText, tuple[float, float]] = {}
+    for pane, labels_of_rows in rows.items():
+        place = int(rng.integers(len(labels_of_rows))) if len(labels_of_rows) > 1 else 0
+        drawn[pane] = labels_of_rows[place]
+    return labelled_panes(drawn, n_unlabelled, n_repeated)
 
 
 def _duo(folder: Path, labels: tuple[str, str]) -> Iterator[tuple[PaneText, list[float]]]:
@@ -203,7 +233,8 @@ def labelled_panes(
     panes = sorted(labels, key=lambda pane: numbers[pane.query])
     query = np.array([numbers[pane.query] for pane in panes], int)
     train, test = np.array([labels[pane] for pane in panes], float).T
-    return LabelledPanes(tuple(numbers), query, [*map(words_of, panes)], train, test, unlabelled, repeated)
+    words = [pane_words(pane) for pane in panes]
+    return LabelledPanes(tuple(numbers), query, words, train, test, unlabelled, repeated)
 
 
 # --- Cross-validation ------------------------------------------------------------------------------------
@@ -214,23 +245,23 @@ WORST: Final = "worst"
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class HeldOutScores:
     """What each ranker, and `RANDOM` and `WORST`, reached on each query that it was not trained on.
 
-    `reached` has "P@1" and "MRR" by ranker, over `queries`. `weights` are the features' weights by ranker, scaled to 1
-    in the sum of their sizes; with several folds the mean over these.
+    `by_measure` has "P@1" and "MRR" by ranker, over `queries`. `weights` are the features' weights by ranker, scaled to
+    1 in the sum of their sizes; with several folds the mean over these.
     """
 
     queries: tuple[str, ...]
     panes: int
     """How many panes these queries have."""
-    reached: Mapping[str, Mapping[str, Array]]
+    by_measure: Mapping[str, Mapping[str, Array]]
     weights: Mapping[str, Array]
 
 
 def cross_validate(
     data: LabelledPanes, rankers: Mapping[str, PaneRanker], *, folds: int = 5, seed: int = 0
-) -> Reached:
+) -> HeldOutScores:
     """Train and test each ranker `folds` times; UsageError where the data do not allow it.
 
     Queries whose panes all have the same label, or that have only one, are not tested.
@@ -252,13 +283,13 @@ def cross_validate(
         for name, ranker in rankers.items():
             learned = ranker.fit(lists, seed + part)
             scores[name][held_out] = learned.scores(rows[held_out])
-            weights[name] += learned.weights / (np.abs(learned.weights).sum() or 1.0) / folds
-    return _measured(data, scores, weights)
+            weights[name] += _shares(learned.weights) / folds
+    return _held_out_scores(data, scores, weights)
 
 
 def transfer(
     trained_on: LabelledPanes, tested_on: LabelledPanes, rankers: Mapping[str, PaneRanker], *, seed: int = 0
-) -> tuple[Reached, int]:
+) -> tuple[HeldOutScores, int]:
     """Train each ranker on one collection and test it on another (section 3.1.3, tables 3 and 4).
 
     Queries of the second collection are left out of the first, since the two may share some; the number of queries
@@ -281,25 +312,33 @@ def transfer(
     for name, ranker in rankers.items():
         learned = ranker.fit(lists, seed)
         scores[name] = learned.scores(rows[n_train:])
-        weights[name] = learned.weights / (np.abs(learned.weights).sum() or 1.0)
-    return _measured(tested_on, scores, weights), len(shared)
+        weights[name] = _shares(learned.weights)
+    return _held_out_scores(tested_on, scores, weights), len(shared)
 
 
-def _measured(data: LabelledPanes, scores: Mapping[str, Array], weights: Mapping[str, Array]) -> Reached:
+def _shares(weights: Array) -> Array:
+    """Scale weights to 1 in the sum of their sizes; of a ranker that learned nothing all are 0."""
+    shares: Array = weights / (np.abs(weights).sum() or 1.0)
+    return shares
+
+
+def _held_out_scores(
+    data: LabelledPanes, scores: Mapping[str, Array], weights: Mapping[str, Array]
+) -> HeldOutScores:
     """P@1 and MRR of the panes' `scores` by ranker; UsageError if no query can be ranked wrongly."""
     tested = decided(data.test, data.query)
     if not tested.any():
         raise UsageError("nothing to test on: no query has panes with different labels")
     query = data.query[tested]
     is_ideal = ideal_items(data.test[tested], query)
-    rankings = {name: of_panes[tested] for name, of_panes in scores.items()}
-    rankings[RANDOM] = np.zeros(len(query))
+    rankings = {name: pane_scores[tested] for name, pane_scores in scores.items()}
+    rankings[RANDOM] = np.zeros(len(query))  # all tied: the expectation over random orders
     rankings[WORST] = -is_ideal.astype(float)
-    reached: dict[str, dict[str, Array]] = {"P@1": {}, "MRR": {}}
+    by_measure: dict[str, dict[str, Array]] = {"P@1": {}, "MRR": {}}
     for name, ranking in rankings.items():
-        reached["P@1"][name], reached["MRR"][name] = expected_by_query(ranking, is_ideal, query)
+        by_measure["P@1"][name], by_measure["MRR"][name] = expected_by_query(ranking, is_ideal, query)
     names = tuple(data.names[number] for number in query[starts(query)])
-    return Reached(names, len(query), reached, weights)
+    return HeldOutScores(names, len(query), by_measure, weights)
 
 
 def folds_of(queries: int, folds: int, seed: int) -> Array:
@@ -309,11 +348,12 @@ def folds_of(queries: int, folds: int, seed: int) -> Array:
 
 def _normalised(words: Sequence[PaneWords], held_out: Array) -> Array:
     """All panes' features on the training panes' statistics and scale: those lie from 0 to 1, others may not."""
-    known = collections([pane for pane, out in zip(words, held_out, strict=True) if not out])
-    rows = features(words, known)
+    training_panes = [pane for pane, is_held_out in zip(words, held_out, strict=True) if not is_held_out]
+    rows = features(words, collections(training_panes))
     low, high = rows[~held_out].min(axis=0), rows[~held_out].max(axis=0)
-    normal: Array = (rows - low) / np.where(high > low, high - low, 1.0)
-    return normal
+    # A feature that is the same in all training panes becomes 0 there.
+    normalised: Array = (rows - low) / np.where(high > low, high - low, 1.0)
+    return normalised
 
 
 # --- Tests and tables ------------------------------------------------------------------------------------
@@ -353,42 +393,44 @@ def ranking_report(
     shared = 0
     if design.test_data is None:
         panes = read_labelled(design.data, (design.label, design.test_label), seed)
-        notes += _left_out(panes)
-        reached = cross_validate(panes, rankers, folds=design.folds, seed=seed)
+        notes += _notes_on_left_out(panes)
+        scores = cross_validate(panes, rankers, folds=design.folds, seed=seed)
     else:
         trained_on = read_labelled(design.data, (design.label, design.label), seed)
         panes = read_labelled(design.test_data, (design.test_label, design.test_label), seed)
-        notes += [f"{design.data}: {note}" for note in _left_out(trained_on)]
-        notes += [f"{design.test_data}: {note}" for note in _left_out(panes)]
-        reached, shared = transfer(trained_on, panes, rankers, seed=seed)
+        notes += [f"{design.data}: {note}" for note in _notes_on_left_out(trained_on)]
+        notes += [f"{design.test_data}: {note}" for note in _notes_on_left_out(panes)]
+        scores, shared = transfer(trained_on, panes, rankers, seed=seed)
         notes.append(f"Queries of the test data that the training data has, too, and leaves out: {shared:,}.")
     settings: Row = {
         "label": design.label,
         "test_label": design.test_label,
         "folds": design.folds if design.test_data is None else None,
         "seed": seed,
-        "queries": len(reached.queries),
-        "panes": reached.panes,
-        "tied_queries": len(panes.names) - len(reached.queries),
+        "queries": len(scores.queries),
+        "panes": scores.panes,
+        "tied_queries": len(panes.names) - len(scores.queries),
         "unlabelled_panes": panes.unlabelled,
         "shared_queries": shared,
         "repeated_panes": panes.repeated,
     }
-    against_random = t_tests(reached, [(name, RANDOM) for name in rankers])
-    pairwise = t_tests(reached, list(combinations(rankers, 2)))
-    weights = [row for name in rankers for row in _weighed(reached, name)]
+    against_random = t_tests(scores, [(name, RANDOM) for name in rankers])
+    pairwise = t_tests(scores, list(combinations(rankers, 2)))
+    weights: list[Row] = []
+    for name in rankers:
+        weights += _feature_rows(scores, name)
     tables = [
         DataTable("data", "", "", (), [settings], shown=0),
-        _rankers_table(reached, settings, against_random, paper_columns(design)),
+        _rankers_table(scores, settings, against_random, paper_columns(design)),
         _differences_table(list(rankers), pairwise),
         DataTable("tests", "", "", (), [*against_random, *pairwise], shown=0),
-        _features_table(reached, features_of),
+        _features_table(scores, features_of),
         DataTable("features", "", "", (), weights, shown=0),
     ]
     return tables, [*notes, _FEATURES_NOTE]
 
 
-def _left_out(panes: LabelledPanes) -> list[str]:
+def _notes_on_left_out(panes: LabelledPanes) -> list[str]:
     notes = []
     if panes.unlabelled:
         notes.append(f"Left out, without a label: {panes.unlabelled:,} panes.")
@@ -410,30 +452,31 @@ def paper_columns(design: Design) -> Mapping[str, tuple[float, float]]:
     return {name: (values[0], values[1]) for name, values in printed.items()}
 
 
-def t_tests(found: Reached, pairs: Sequence[tuple[str, str]]) -> list[Row]:
-    """Paired t-tests of left minus right over the queries; each measure is a family for Holm's correction."""
+def t_tests(scores: HeldOutScores, pairs: Sequence[tuple[str, str]]) -> list[Row]:
+    """Paired t-tests of each pair over the queries; each measure is a family for Holm's correction."""
     rows: list[Row] = []
-    for measure, values in found.reached.items():
-        tests = [paired_t_test(values[left].tolist(), values[right].tolist()) for left, right in pairs]
+    for measure, values in scores.by_measure.items():
+        tests = []
+        for ranker, rival in pairs:
+            tests.append(paired_t_test(values[ranker].tolist(), values[rival].tolist()))
         adjusted = holm([test.p for test in tests])
-        rows += [
-            {"measure": measure, "left": left, "right": right, **asdict(test), "p_holm": p}
-            for (left, right), test, p in zip(pairs, tests, adjusted, strict=True)
-        ]
+        for (ranker, rival), test, p_holm in zip(pairs, tests, adjusted, strict=True):
+            row = {"measure": measure, "left": ranker, "right": rival}
+            rows.append(row | asdict(test) | {"p_holm": p_holm})
     return rows
 
 
 def _rankers_table(
-    found: Reached, settings: Row, tests: Sequence[Row], paper: Mapping[str, tuple[float, float]]
+    scores: HeldOutScores, settings: Row, tests: Sequence[Row], paper: Mapping[str, tuple[float, float]]
 ) -> DataTable:
     p_holm = {(test["measure"], test["left"]): test["p_holm"] for test in tests}
     rows = []
-    for name in (*found.weights, *_BASELINES):
+    for name in (*scores.weights, *_BASELINES):
         row: dict[str, Any] = {
             "ranker": name,
             "title": _title(name),
-            "p_at_1": float(found.reached["P@1"][name].mean()),
-            "mrr": float(found.reached["MRR"][name].mean()),
+            "p_at_1": float(scores.by_measure["P@1"][name].mean()),
+            "mrr": float(scores.by_measure["MRR"][name].mean()),
             "p_p_at_1_vs_random": p_holm.get(("P@1", name)),
             "p_mrr_vs_random": p_holm.get(("MRR", name)),
         }
@@ -444,18 +487,18 @@ def _rankers_table(
         Column("ranker", text("title"), numeric=False),
         Column("P@1", number("p_at_1", ".3f")),
         Column("MRR", number("mrr", ".3f")),
-        Column("p of P@1", _p("p_p_at_1_vs_random")),
-        Column("p of MRR", _p("p_mrr_vs_random")),
+        Column("p of P@1", _starred_p_value("p_p_at_1_vs_random")),
+        Column("p of MRR", _starred_p_value("p_mrr_vs_random")),
     ]
     if paper:
         columns.append(Column("paper P@1", number("published_p_at_1", ".3f")))
         columns.append(Column("paper MRR", number("published_mrr", ".3f")))
-    how = "Trained on other data"
+    training = "Trained on other data"
     if settings["folds"] is not None:
-        how = f"{settings['folds']} folds by query"
+        training = f"{settings['folds']} folds by query"
     caption = (
         f"{settings['queries']:,} queries with {settings['panes']:,} panes; in {settings['tied_queries']:,} more all "
-        f"panes are tied. {how}, seed {settings['seed']}. MRR is of the first pane with "
+        f"panes are tied. {training}, seed {settings['seed']}. MRR is of the first pane with "
         "the highest label; tied scores give the mean over all orders. p: paired t-test against the random ranker, "
         "Holm's correction over the rankers."
     )
@@ -467,45 +510,61 @@ def _differences_table(names: Sequence[str], tests: Sequence[Row]) -> DataTable:
     """Rankers against rankers: P@1 above the diagonal, MRR below it."""
     cells: dict[tuple[str, str], float] = {}
     for test in tests:
-        left, right = test["left"], test["right"]
-        cells[(left, right) if test["measure"] == "P@1" else (right, left)] = test["p_holm"]
-    rows = [
-        {"ranker": f"{place} {_title(name)}", **{other: cells.get((name, other)) for other in names}}
-        for place, name in enumerate(names, 1)
-    ]
+        cell = (test["left"], test["right"])
+        if test["measure"] == "MRR":
+            cell = (test["right"], test["left"])
+        cells[cell] = test["p_holm"]
+    rows: list[Row] = []
     columns = [Column("ranker", text("ranker"), numeric=False)]
-    columns += [Column(str(place), _p(name)) for place, name in enumerate(names, 1)]
-    below = sum(test["p_holm"] < ALPHA for test in tests)
+    for place, name in enumerate(names, 1):
+        row: dict[str, Any] = {"ranker": f"{place} {_title(name)}"}
+        for rival in names:
+            row[rival] = cells.get((name, rival))
+        rows.append(row)
+        columns.append(Column(str(place), _starred_p_value(name)))
+    if len(names) == 1:  # a ranker alone differs from none
+        rows = []
+    n_significant = sum(test["p_holm"] < ALPHA for test in tests)
     caption = (
         "p of a paired t-test over the queries, Holm's correction over the pairs: P@1 above the diagonal, MRR below. "
-        f"{below} of {len(tests)} at p < {ALPHA}."
+        f"{n_significant} of {len(tests)} at p < {ALPHA}."
     )
-    return DataTable("differences", "Do they differ?", caption, columns, rows if len(names) > 1 else [])
+    return DataTable("differences", "Do they differ?", caption, columns, rows)
 
 
-def _features_table(found: Reached, name: str) -> DataTable:
+def _features_table(scores: HeldOutScores, name: str) -> DataTable:
     columns = (Column("feature", text("feature"), numeric=False), Column("weight", number("weight", ".3f")))
     caption = (
         f"Of {len(FEATURES)}. Share of all weights, mean over the folds; below 0 more of it ranks lower. "
         "Trees cannot tell the direction."
     )
     title = f"The {TOP} features with the highest weight in {_title(name)}"
-    return DataTable("top_features", title, caption, columns, _weighed(found, name)[:TOP])
+    return DataTable("top_features", title, caption, columns, _feature_rows(scores, name)[:TOP])
 
 
-def _weighed(found: Reached, name: str) -> list[Row]:
-    weights = dict(zip(FEATURES, found.weights[name].tolist(), strict=True))
-    return [
-        {"ranker": name, "feature": feature, "weight": weights[feature]}
-        for feature in sorted(FEATURES, key=lambda feature: -abs(weights[feature]))
-    ]
+def _feature_rows(scores: HeldOutScores, name: str) -> list[Row]:
+    """Return the features with their weights in a ranker, the heaviest first."""
+    rows: list[Row] = []
+    for feature, weight in zip(FEATURES, scores.weights[name].tolist(), strict=True):
+        rows.append({"ranker": name, "feature": feature, "weight": weight})
+    return sorted(rows, key=_size_of_weight, reverse=True)
+
+
+def _size_of_weight(row: Row) -> float:
+    size: float = abs(row["weight"])
+    return size
 
 
 def _title(name: str) -> str:
     return _BASELINES.get(name) or RANKERS[name].title
 
 
-def _p(key: str) -> Show:
+def _starred_p_value(key: str) -> Show:
     """A p-value with a star below ALPHA."""
-    written = p_value(key)
-    return lambda row: written(row) + ("*" if row[key] is not None and row[key] < ALPHA else "")
+    show_p_value = p_value(key)
+
+    def show(row: Row) -> str:
+        is_significant = row[key] is not None and row[key] < ALPHA
+        return f"{show_p_value(row)}*" if is_significant else show_p_value(row)
+
+    return show

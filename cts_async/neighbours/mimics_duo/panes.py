@@ -12,7 +12,8 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import zip_longest
+from itertools import groupby, zip_longest
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -80,24 +81,37 @@ ONLINE, RATING, QUALITY, ASPECTS = FILES = (
 _OPTIONS: Final = tuple(f"option_{slot}" for slot in range(1, 6))
 _CLICKS: Final = tuple(f"option_cctr_{slot}" for slot in range(1, 6))
 _QUALITIES: Final = tuple(f"Quality_Option{slot}" for slot in range(1, 6))
-_KEY: Final = {name: (name,) for name in ("query", "question", *_OPTIONS)}
-_COLUMNS: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
-    ONLINE: {name: (name,) for name in ("impression_level", "engagement_level", *_CLICKS)},
-    RATING: {"offline_rating": ("offline rating", "rating")},
-    QUALITY: {
-        **{name: (name,) for name in _QUALITIES},
-        "pane_quality": ("OverallClarificationPaneQuality", "overall quality", "pane quality"),
-    },
-    ASPECTS: {
-        **{name: (name,) for name in ("coverage", "diversity", "understandability")},
-        "importance_order": ("importance order", "candidate answer order", "answer order", "order"),
-    },
+_KEY: Final = ("query", "question", *_OPTIONS)
+"""The text of a pane, which every file has."""
+_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
+    ONLINE: ("impression_level", "engagement_level", *_CLICKS),
+    RATING: ("offline_rating",),
+    QUALITY: (*_QUALITIES, "pane_quality"),
+    ASPECTS: ("coverage", "diversity", "understandability", "importance_order"),
 }
-"""What each file has beside the text of the panes: our names, and the spellings of theirs."""
-_FILE_OF: Final = {name: file for file, columns in _COLUMNS.items() for name in columns} | {
-    "option_qualities": QUALITY
+"""What each file has beside that, under our names."""
+_SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
+    "offline_rating": ("offline rating", "rating"),
+    "pane_quality": ("OverallClarificationPaneQuality", "overall quality", "pane quality"),
+    "importance_order": ("importance order", "candidate answer order", "answer order", "order"),
 }
+"""Their spellings of the columns that we call otherwise."""
 _PANE: Final = TypeAdapter(Pane)
+
+
+def _spellings(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return the columns to read, as `read_columns` takes them."""
+    return {name: _SPELLINGS.get(name, (name,)) for name in names}
+
+
+def _file_with(field: str) -> str:
+    """Return the file that has a field of a pane; the first one for what all of them have."""
+    if field == "option_qualities":  # made of several columns
+        return QUALITY
+    for file, columns in _COLUMNS.items():
+        if field in columns:
+            return file
+    return ONLINE
 
 
 def read_panes(folder: Path) -> Iterator[Pane]:
@@ -112,60 +126,71 @@ def read_panes(folder: Path) -> Iterator[Pane]:
             f"{folder}: no such directory; name the one with {FILES[0]} and its like, "
             "from https://github.com/Leila-Ta/MIMICS-Duo"
         )
-    streams = [read_columns(folder / name, {**_KEY, **_COLUMNS[name]}, quoting=False) for name in FILES]
+    streams = []
+    for name in FILES:
+        columns = _spellings((*_KEY, *_COLUMNS[name]))
+        streams.append(read_columns(folder / name, columns, quoting=False))
     panes: set[PaneText] = set()
-    queries: dict[str, None] = {}
+    queries: set[str] = set()
+    current_query = ""
     for rows in zip_longest(*streams):
-        line, cells = _joined(folder, rows)
+        line, cells = _joined_row(folder, rows)
         pane = _pane(folder, line, cells)
         text = PaneText(pane.query, pane.question, pane.options)
         if text in panes:
             raise InputError(folder / ONLINE, "is the same pane as an earlier line", line=line)
-        if pane.query in queries and pane.query != next(reversed(queries)):
+        if pane.query in queries and pane.query != current_query:
             problem = f"the panes of {short(pane.query)} are not contiguous"
             raise InputError(folder / ONLINE, problem, line=line, field="query")
         panes.add(text)
-        queries[pane.query] = None
+        queries.add(pane.query)
+        current_query = pane.query
         yield pane
     if not panes:
         raise InputError(folder / ONLINE, "has no rows")
 
 
-def _joined(folder: Path, rows: Sequence[tuple[int, dict[str, str]] | None]) -> tuple[int, dict[str, str]]:
+def _joined_row(
+    folder: Path, rows: Sequence[tuple[int, dict[str, str]] | None]
+) -> tuple[int, dict[str, str]]:
     """The line and all cells of one pane; InputError where a file has ended or is of another pane."""
-    line, first = next(row for row in rows if row is not None)
-    cells: dict[str, str] = {}
+    # A file may have ended, but not all of them.
+    line, expected = next(row for row in rows if row is not None)
+    joined: dict[str, str] = {}
     for name, row in zip(FILES, rows, strict=True):
         if row is None:
             raise InputError(folder / name, f"ends before line {line}, which another file has")
+        line_here, cells = row
         for column in _KEY:
-            if row[1][column] != first[column]:
-                problem = f"is {short(row[1][column])} where {ONLINE}:{line} has {short(first[column])}; "
+            if cells[column] != expected[column]:
+                problem = f"is {short(cells[column])} where {ONLINE}:{line} has {short(expected[column])}; "
                 problem += "the four files must have the same panes in the same order"
-                raise InputError(folder / name, problem, line=row[0], field=column)
-        cells |= row[1]
-    return line, cells
+                raise InputError(folder / name, problem, line=line_here, field=column)
+        joined |= cells
+    return line, joined
 
 
 def _pane(folder: Path, line: int, cells: dict[str, str]) -> Pane:
-    options = [cells[column] for column in _OPTIONS]
+    """Check the cells of a row; InputError names the file that has the wrong one."""
+    options = tuple(cells[column] for column in _OPTIONS)
     n = options.index("") if "" in options else len(options)
-    beyond = [*options[n:], *(cells[column] for column in _QUALITIES[n:])]
-    if any(beyond) or any(cells[column].strip("0.") for column in _CLICKS[n:]):
-        problem = "is missing, yet has a label or clicks, or an option after it"
-        raise InputError(folder / ONLINE, problem, line=line, field=_OPTIONS[n])
-    values = {
-        **{name: cell for name, cell in cells.items() if name not in (*_OPTIONS, *_CLICKS, *_QUALITIES)},
-        "impression_level": cells["impression_level"].casefold(),
-        "options": tuple(options[:n]),
-        "click_probabilities": tuple(cells[column] for column in _CLICKS[:n]),
-        "option_qualities": tuple(cells[column] for column in _QUALITIES[:n]),
-    }
+    for option, quality, clicks in zip(_OPTIONS[n:], _QUALITIES[n:], _CLICKS[n:], strict=True):
+        has_clicks = bool(cells[clicks].strip("0."))  # a missing option has 0 or 0.0
+        if cells[option] or cells[quality] or has_clicks:
+            problem = "is missing, yet has a label or clicks, or an option after it"
+            raise InputError(folder / ONLINE, problem, line=line, field=_OPTIONS[n])
+    values: dict[str, Any] = dict(cells)
+    for column in (*_OPTIONS, *_CLICKS, *_QUALITIES):
+        del values[column]
+    values["impression_level"] = cells["impression_level"].casefold()
+    values["options"] = options[:n]
+    values["click_probabilities"] = tuple(cells[column] for column in _CLICKS[:n])
+    values["option_qualities"] = tuple(cells[column] for column in _QUALITIES[:n])
     try:
         return checked(_PANE, values, folder, line=line)
     except InputError as error:
-        file = _FILE_OF.get((error.field or "").partition(".")[0], ONLINE)
-        raise InputError(folder / file, error.problem, line=line, field=error.field) from None
+        field, _, _ = (error.field or "").partition(".")
+        raise InputError(folder / _file_with(field), error.problem, line=line, field=error.field) from None
 
 
 # --- Scores by which to rank panes -----------------------------------------------------------------------
@@ -173,11 +198,8 @@ def _pane(folder: Path, line: int, cells: dict[str, str]) -> Pane:
 
 def numbered(panes: Iterable[Pane]) -> Iterator[tuple[int, Pane]]:
     """Each pane with its number among its query's, from 1."""
-    number, query = 0, None
-    for pane in panes:
-        number = number + 1 if pane.query == query else 1
-        query = pane.query
-        yield number, pane
+    for _, panes_of_query in groupby(panes, key=attrgetter("query")):
+        yield from enumerate(panes_of_query, 1)
 
 
 def as_records(panes: Iterable[Pane]) -> Iterator[dict[str, Any]]:
@@ -206,23 +228,26 @@ def read_pane_scores(path: Path, panes: Sequence[Pane]) -> list[float]:
     InputError, with file and line, for a missing column, a query or pane that is not there, a pane scored twice, a
     score that is no finite number, and panes that have none.
     """
-    scores: dict[tuple[str, int], float | None] = {(p.query, number): None for number, p in numbered(panes)}
+    keys = [(pane.query, number) for number, pane in numbered(panes)]
+    in_data = set(keys)
+    scores: dict[tuple[str, int], float] = {}
     is_tsv = path.suffix.lower() in TSV_SUFFIXES
     for line, row in read_table(path, "TSV", quoting=False) if is_tsv else read_rows(path):
-        found = checked(_SCORE, row, path, line=line)
-        key = (found.query, found.pane)
-        if scores.get(key, 0.0) is not None:
-            problem = "is scored twice" if key in scores else "is not in the data: panes count from 1"
-            raise InputError(
-                path, f"pane {found.pane} of {short(found.query)} {problem}", line=line, field="pane"
-            )
-        scores[key] = found.score
-    complete = [score for score in scores.values() if score is not None]
-    if len(complete) < len(scores):
-        query, number = next(key for key, score in scores.items() if score is None)
-        n = len(scores) - len(complete)
-        raise InputError(path, f"has no score for {n:,} panes, the first is pane {number} of {short(query)}")
-    return complete
+        cell = checked(_SCORE, row, path, line=line)
+        key, pane_name = (cell.query, cell.pane), f"pane {cell.pane} of {short(cell.query)}"
+        if key not in in_data:
+            problem = f"{pane_name} is not in the data: panes count from 1"
+            raise InputError(path, problem, line=line, field="pane")
+        if key in scores:
+            raise InputError(path, f"{pane_name} is scored twice", line=line, field="pane")
+        scores[key] = cell.score
+    missing = [key for key in keys if key not in scores]
+    if missing:
+        query, number = missing[0]
+        raise InputError(
+            path, f"has no score for {len(missing):,} panes, the first is pane {number} of {short(query)}"
+        )
+    return [scores[key] for key in keys]
 
 
 # --- A table in the format of MIMICS (Zamani et al., CIKM 2020) ------------------------------------------
@@ -243,14 +268,19 @@ def read_pane_table(path: Path, labels: Sequence[str]) -> Iterator[tuple[PaneTex
     options. Cells are read without quoting. A pane may occur twice. InputError names file and line of what cannot be
     understood.
     """
-    columns = {**_KEY, **{label: TABLE_LABELS[label] for label in labels}}
+    columns = _spellings(_KEY) | {label: TABLE_LABELS[label] for label in labels}
     line = 0
     for line, cells in read_columns(path, columns, quoting=False):
         if not (cells["query"] and cells["question"]):
             raise InputError(path, "query or question is empty", line=line)
-        found = [checked(_LABEL, cells[label], path, line=line) if cells[label] else None for label in labels]
+        values: list[float | None] = []
+        for label in labels:
+            value = None
+            if cells[label]:
+                value = checked(_LABEL, cells[label], path, line=line)
+            values.append(value)
         options = tuple(cells[column] for column in _OPTIONS)
-        yield PaneText(cells["query"], cells["question"], options), found
+        yield PaneText(cells["query"], cells["question"], options), values
     if not line:
         raise InputError(path, "has no rows")
 
@@ -273,12 +303,12 @@ def open_panes(target: str, gold: Path | None = None) -> Inspected:
 def pane_contents(folder: Path) -> Contents:
     """What the four files hold, joined. Raises InputError."""
     panes = list(read_panes(folder))
-    options = [len(pane.options) for pane in panes]
+    n_options = [len(pane.options) for pane in panes]
     return Contents(
         {
             "panes": len(panes),
             "queries": len({pane.query for pane in panes}),
-            "options": {"total": sum(options), **spread(options)},
+            "options": {"total": sum(n_options), **spread(n_options)},
             "clicked": sum(pane.engagement_level > 0 for pane in panes),
             "files": len(FILES),
         }

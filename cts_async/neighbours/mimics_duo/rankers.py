@@ -34,8 +34,8 @@ def decided(labels: Array, query: Array) -> Array:
     """True for items whose query has two different labels, (items,) bool: others cannot be ranked (section 3.1.1)."""
     if not len(query):
         return np.zeros(0, bool)
-    first = starts(query)
-    differs = np.maximum.reduceat(labels, first) > np.minimum.reduceat(labels, first)
+    first_rows = starts(query)
+    differs = np.maximum.reduceat(labels, first_rows) > np.minimum.reduceat(labels, first_rows)
     return np.repeat(differs, sizes(query))
 
 
@@ -46,12 +46,12 @@ def preferences(labels: Array, query: Array) -> tuple[Array, Array]:
     rows = np.arange(len(query))
     # The k-th neighbour of every item at once: as many rounds as the longest list is long.
     for step in range(1, int(sizes(query).max(initial=0))):
-        left, right = rows[:-step], rows[step:]
-        together = query[left] == query[right]
-        for high, low in ((left, right), (right, left)):
-            chosen = together & (labels[high] > labels[low])
-            better.append(high[chosen])
-            worse.append(low[chosen])
+        earlier, later = rows[:-step], rows[step:]
+        of_one_query = query[earlier] == query[later]
+        for high, low in ((earlier, later), (later, earlier)):
+            prefers = of_one_query & (labels[high] > labels[low])
+            better.append(high[prefers])
+            worse.append(low[prefers])
     return np.concatenate(better), np.concatenate(worse)
 
 
@@ -97,7 +97,7 @@ def rank_boost(lists: RankingLists, seed: int = 0, *, rounds: int = ROUNDS) -> L
         # What raising each item's score would gain: the weight of pairs it should win less of those it should lose.
         potential = np.bincount(better, weights, len(levels)) - np.bincount(worse, weights, len(levels))
         feature, threshold, r = _best(levels, potential)
-        if abs(r) < 1e-9:
+        if abs(r) < 1e-9:  # no weak ranker is better than chance any more
             break
         r = min(_CERTAIN, max(-_CERTAIN, r))
         alpha = 0.5 * np.log((1 + r) / (1 - r))
@@ -132,9 +132,11 @@ def _best(levels: Array, potential: Array) -> tuple[int, int, float]:
 # --- RankNet ---------------------------------------------------------------------------------------------
 
 HIDDEN: Final = 10
-"""As in RankLib."""
+"""Nodes of the hidden layer, as in RankLib."""
 DECAY: Final = 1e-3
+"""Factor of half the squared weights in the loss."""
 STEPS: Final = 100
+"""Iterations of L-BFGS, at most."""
 
 
 def rank_net(lists: RankingLists, seed: int = 0) -> LearnedRanking:
@@ -153,15 +155,21 @@ def rank_net(lists: RankingLists, seed: int = 0) -> LearnedRanking:
     )
     # L-BFGS on all pairs instead of stochastic gradient descent: a few hundred lists are few, and the result depends
     # on the initial weights only.
-    found = minimize(
-        lambda flat: loss_and_gradient(flat, lists.features, pairs),
+    minimum = minimize(
+        loss_and_gradient,
         initial,
+        args=(lists.features, pairs),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": STEPS},
-    ).x
-    inner, bias, outer = _layers(found, columns)
-    return LearnedRanking(lambda rows: np.tanh(rows @ inner.T + bias) @ outer, outer @ inner)
+    )
+    inner, bias, outer = _layers(minimum.x, columns)
+
+    def scores(rows: Array) -> Array:
+        output: Array = np.tanh(rows @ inner.T + bias) @ outer
+        return output
+
+    return LearnedRanking(scores, outer @ inner)
 
 
 def loss_and_gradient(flat: Array, features: Array, pairs: tuple[Array, Array]) -> tuple[float, Array]:
@@ -209,31 +217,46 @@ def coordinate_ascent(lists: RankingLists, seed: int = 0) -> LearnedRanking:
     """
     rng = np.random.default_rng(seed)
     columns = lists.features.shape[1]
-    starting = [np.full(columns, 1 / columns), *rng.uniform(-1, 1, (STARTS - 1, columns))]
-    # The first of equally good ends stays, so the even start wins a draw.
-    _, weights = max((_climb(lists, weights, rng) for weights in starting), key=lambda end: end[0])
-    return LearnedRanking(lambda rows: rows @ weights, weights)
+    even = np.full(columns, 1 / columns)
+    best_mrr, best_weights = -1.0, even
+    for start in (even, *rng.uniform(-1, 1, (STARTS - 1, columns))):
+        mrr, weights = _climb(lists, start, rng)
+        # The first of equally good ends stays, so the even start wins a draw.
+        if mrr > best_mrr:
+            best_mrr, best_weights = mrr, weights
+    return _linear_ranking(best_weights)
+
+
+def _linear_ranking(weights: Array) -> LearnedRanking:
+    def scores(rows: Array) -> Array:
+        weighted: Array = rows @ weights
+        return weighted
+
+    return LearnedRanking(scores, weights)
 
 
 def _climb(lists: RankingLists, weights: Array, rng: np.random.Generator) -> tuple[float, Array]:
     """The MRR reached from `weights`, and the weights that reach it."""
     is_ideal = ideal_items(lists.labels, lists.query)
     weights = weights / np.abs(weights).sum()
-    reached = float(_mrr(lists, (lists.features @ weights)[None], is_ideal)[0])
+    mrr = float(_mrr(lists, (lists.features @ weights)[None], is_ideal)[0])
     for _ in range(PASSES):
-        before = reached
+        mrr_before = mrr
         for column in rng.permutation(len(weights)):
+            # The last change takes the feature out of the ranking.
             changes = np.append(_CHANGES, -weights[column])
             scores = lists.features @ weights + changes[:, None] * lists.features[:, column]
-            found = _mrr(lists, scores, is_ideal)
-            best = int(np.argmax(found))
+            mrr_by_change = _mrr(lists, scores, is_ideal)
+            best = int(np.argmax(mrr_by_change))
             changed = weights.copy()
             changed[column] += changes[best]
-            if found[best] > reached + 1e-12 and (size := np.abs(changed).sum()) > 0:
-                reached, weights = float(found[best]), changed / size
-        if reached - before < TOLERANCE:
+            size = np.abs(changed).sum()
+            # Without any weight there is no ranking; 1e-12 is no gain, but the same sum in another order.
+            if mrr_by_change[best] > mrr + 1e-12 and size > 0:
+                mrr, weights = float(mrr_by_change[best]), changed / size
+        if mrr - mrr_before < TOLERANCE:
             break
-    return reached, weights
+    return mrr, weights
 
 
 def _mrr(lists: RankingLists, scores: Array, is_ideal: Array) -> Array:
@@ -262,7 +285,8 @@ def lambda_mart(lists: RankingLists, seed: int = 0) -> LearnedRanking:
     since a grade's gain is 2 ** grade - 1.
     """
     grades = np.unique(lists.labels, return_inverse=True)[1]
-    if (highest := int(grades.max())) > MOST_GRADES - 1:
+    highest = int(grades.max())
+    if highest > MOST_GRADES - 1:
         grades = grades * (MOST_GRADES - 1) // highest
     settings = {
         "objective": "lambdarank",
@@ -292,8 +316,7 @@ def pairwise_logistic(lists: RankingLists, seed: int = 0) -> LearnedRanking:
     model = LogisticRegression(fit_intercept=False, random_state=seed, max_iter=1000).fit(
         np.concatenate([differences, -differences]), np.repeat([1, 0], len(better))
     )
-    weights = model.coef_[0]
-    return LearnedRanking(lambda rows: rows @ weights, weights)
+    return _linear_ranking(model.coef_[0])
 
 
 def _boosted(lists: RankingLists, seed: int, settings: dict[str, Any], target: Array) -> LearnedRanking:
@@ -310,11 +333,17 @@ def _boosted(lists: RankingLists, seed: int, settings: dict[str, Any], target: A
         "min_data_in_leaf": 5,
         **settings,
     }
-    group = sizes(lists.query) if settings["objective"] == "lambdarank" else None
+    group = None
+    if settings["objective"] == "lambdarank":
+        group = sizes(lists.query)
     data = lightgbm.Dataset(lists.features, target, group=group)
     model = lightgbm.train(settings, data, TREES)
+
+    def scores(rows: Array) -> Array:
+        return np.asarray(model.predict(rows))
+
     gain = model.feature_importance("gain")
-    return LearnedRanking(lambda rows: np.asarray(model.predict(rows)), gain / (gain.sum() or 1.0))
+    return LearnedRanking(scores, gain / (gain.sum() or 1.0))
 
 
 # --- All rankers -----------------------------------------------------------------------------------------
@@ -341,16 +370,16 @@ RANKERS: Final[Mapping[str, PaneRanker]] = {
 """By name, in the order of the paper's tables 3 and 4; the last is not in the paper."""
 
 
-def chosen(names: Iterable[str] = ()) -> dict[str, PaneRanker]:
+def rankers_named(names: Iterable[str] = ()) -> dict[str, PaneRanker]:
     """The rankers of these names, all for none. Raises UsageError for an unknown name or a package that is missing."""
     names = list(dict.fromkeys(names)) or list(RANKERS)
     for name in names:
         if name not in RANKERS:
             raise UsageError(f"unknown ranker {name!r}: choose from {', '.join(RANKERS)}")
-        needed = RANKERS[name].needs
-        if needed and find_spec(needed) is None:
-            without = ", ".join(known for known, ranker in RANKERS.items() if not ranker.needs)
+        package = RANKERS[name].needs
+        if package and find_spec(package) is None:
+            without = ", ".join(key for key, ranker in RANKERS.items() if not ranker.needs)
             raise UsageError(
-                f"ranker {name} needs {needed}: pip install lightgbm scikit-learn (these work without: {without})"
+                f"ranker {name} needs {package}: pip install lightgbm scikit-learn (these work without: {without})"
             )
     return {name: RANKERS[name] for name in names}

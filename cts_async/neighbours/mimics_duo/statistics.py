@@ -9,10 +9,9 @@ forgiven.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from itertools import combinations, groupby
+from itertools import chain, combinations, groupby
 from operator import attrgetter, itemgetter
 from typing import Any, Final, TypeAlias
 
@@ -49,37 +48,49 @@ FAR: Final = 3.0
 """Beyond so many standard deviations chance is no explanation."""
 
 
-def compared(
-    key: Key, figure: float | Measured, printed: str | None, *, repeats: int = 1, again: bool = False
+def compared_cell(
+    key: Key, figure: float | Measured, printed: str | None, *, repeats: int = 1, is_repeated: bool = False
 ) -> Row:
     """A cell, unrounded: a figure, what is printed for it (None: nothing), and one of `VERDICTS` (None without print).
 
     `value` is the figure; where ties were drawn, its mean over the draws. `z` counts standard deviations from the exact
     expectation to the printed value; None without chance or print. `repeats`: the printed value is the mean of so many
-    draws. `again`: it is compared with an earlier cell, too, and is counted there.
+    draws. `is_repeated`: it is compared with an earlier cell, too, and is counted there.
     """
     value = figure.mean if isinstance(figure, Measured) else figure
-    chance = figure if isinstance(figure, Measured) and figure.exact_sd > 0 else None
-    z, verdict = None, None
+    chance: Measured | None = None
+    if isinstance(figure, Measured) and figure.exact_sd > 0:
+        chance = figure
+    published_value, z, verdict = None, None, None
     if printed is not None:
+        published_value = float(printed)
         half_a_digit = 0.5 * 10.0 ** int(Decimal(printed).as_tuple().exponent)
-        distance = float(printed) - (chance.exact if chance else value)
         if chance:
-            beyond = math.copysign(max(0.0, abs(distance) - half_a_digit), distance)
-            z = beyond / (chance.exact_sd / math.sqrt(repeats)) + 0.0
+            z = _z(published_value, chance, half_a_digit, repeats)
             verdict = "ties" if abs(z) <= FAR else "differs"
         else:
-            verdict = "same" if abs(distance) <= half_a_digit + 1e-9 else "differs"
+            # Half a digit, and what floats may add to it.
+            is_same = abs(published_value - value) <= half_a_digit + 1e-9
+            verdict = "same" if is_same else "differs"
     return {
         "row": key[0],
         "column": key[1],
-        "published": None if printed is None else float(printed),
+        "published": published_value,
         "value": value,
-        **{part: getattr(chance, part, None) for part in ("sd", "exact", "exact_sd")},
+        "sd": chance.sd if chance else None,
+        "exact": chance.exact if chance else None,
+        "exact_sd": chance.exact_sd if chance else None,
         "z": z,
         "verdict": verdict,
-        "again": again,
+        "again": is_repeated,
     }
+
+
+def _z(printed: float, chance: Measured, half_a_digit: float, repeats: int) -> float:
+    """Standard deviations from the expectation to the nearest value that rounds to the printed one."""
+    distance = printed - chance.exact
+    beyond = math.copysign(max(0.0, abs(distance) - half_a_digit), distance)
+    return beyond / (chance.exact_sd / math.sqrt(repeats)) + 0.0  # 0.0 instead of -0.0
 
 
 def printed_cells(table: str) -> dict[Key, tuple[str, bool]]:
@@ -87,14 +98,16 @@ def printed_cells(table: str) -> dict[Key, tuple[str, bool]]:
 
     The number of digits says how exact a value is.
     """
-    return {
-        (row, column): (value, grid.get("other_reading", False))
-        for grid in published("mimics_duo")["grid"]
-        if grid["table"] == table
-        for row, values in grid["rows"].items()
-        for column, value in zip(grid["columns"], values.split(), strict=True)
-        if value != "-"
-    }
+    cells: dict[Key, tuple[str, bool]] = {}
+    for grid in published("mimics_duo")["grid"]:
+        if grid["table"] != table:
+            continue
+        is_repeated = grid.get("other_reading", False)
+        for row, values in grid["rows"].items():
+            for heading, value in zip(grid["columns"], values.split(), strict=True):
+                if value != "-":
+                    cells[row, heading] = (value, is_repeated)
+    return cells
 
 
 # --- Panes as columns of numbers -------------------------------------------------------------------------
@@ -143,12 +156,10 @@ def pane_statistics(panes: Sequence[Pane]) -> Figures:
         ("Query-clarification pairs", "number"): len(panes),
     }
     for row, counts in (("Clarifications per query", sizes), ("Candidate answers", options)):
-        figures |= {
-            (row, "mean"): float(counts.mean()),
-            (row, "sd"): float(counts.std(ddof=1)) if len(counts) > 1 else math.nan,
-            (row, "min"): int(counts.min()),
-            (row, "max"): int(counts.max()),
-        }
+        figures[row, "mean"] = float(counts.mean())
+        figures[row, "sd"] = float(counts.std(ddof=1)) if len(counts) > 1 else math.nan
+        figures[row, "min"] = int(counts.min())
+        figures[row, "max"] = int(counts.max())
     return figures
 
 
@@ -175,7 +186,8 @@ def _distributions(rows: dict[str, Array]) -> Figures:
         figures[row, "mean"] = float(labels.mean())
         # The second number of a printed row is the variance, not the standard deviation.
         figures[row, "var"] = float(labels.var(ddof=1)) if len(labels) > 1 else math.nan
-        figures |= {(row, str(label)): float(100 * (labels == label).mean()) for label in range(1, 6)}
+        for label in range(1, 6):
+            figures[row, str(label)] = float(100 * (labels == label).mean())
     return figures
 
 
@@ -201,12 +213,16 @@ def label_correlations(panes: Sequence[Pane]) -> Figures:
     """
     columns = {name: column(panes, field) for name, field in _MEASURES.items()}
     columns["# of Can. Ans."] = option_counts(panes)
-    figures = {(a, b): pearson_or_nan(columns[a], columns[b]) for a, b in combinations(columns, 2)}
+    figures: dict[Key, float] = {}
+    for name, partner in combinations(columns, 2):
+        figures[name, partner] = pearson_or_nan(columns[name], columns[partner])
     sizes = query_sizes(panes)
     query = np.repeat(np.arange(len(sizes)), sizes)
-    shifted = columns[ENGAGEMENT][np.lexsort((-columns[ENGAGEMENT], query))]
-    others = (name for name in columns if name != ENGAGEMENT)
-    return {**figures, **{(MISALIGNED, name): pearson_or_nan(shifted, columns[name]) for name in others}}
+    misaligned = columns[ENGAGEMENT][np.lexsort((-columns[ENGAGEMENT], query))]
+    for name, labels in columns.items():
+        if name != ENGAGEMENT:
+            figures[MISALIGNED, name] = pearson_or_nan(misaligned, labels)
+    return figures
 
 
 def pearson_or_nan(a: Array, b: Array) -> float:
@@ -220,7 +236,9 @@ def pearson_or_nan(a: Array, b: Array) -> float:
 RANDOM: Final = "Random Ranker"
 SD: Final = "sd of "
 """Before a column: the standard deviation over the draws, not their mean."""
-_ALL, _ALL_ONE, _UNTIED = ("P@1 all", "MRR all"), "MRR all, one", ("P@1 untied", "MRR untied")
+_ALL: Final = ("P@1 all", "MRR all")
+_ALL_ONE: Final = "MRR all, one"
+_UNTIED: Final = ("P@1 untied", "MRR untied")
 _RANDOM_BY: Final = {"Random, by rating": "Offline Rating", "Random, by quality": "Quality Labelling"}
 """The random ranker on the queries that are untied by one label (footnotes 2 and 3)."""
 _RANDOM_REPEATS: Final = 1000
@@ -237,15 +255,16 @@ def option_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -
     Pearson's r over the options is 0.049, Spearman's 0.044, Kendall's 0.039, and r is 0.073 over the panes with clicks.
     """
     means = np.array([np.mean(pane.option_qualities) for pane in panes])
-    labels = np.array([label for pane in panes for label in pane.option_qualities])
-    clicks = np.array([click for pane in panes for click in pane.click_probabilities])
+    labels = np.array(list(chain.from_iterable(pane.option_qualities for pane in panes)))
+    clicks = np.array(list(chain.from_iterable(pane.click_probabilities for pane in panes)))
     row = "Options by quality"
     figures: dict[Key, float | Measured] = {
         ("Mean option quality", "r, pane quality"): pearson_or_nan(means, column(panes, "pane_quality")),
         (row, "r, clicks"): pearson_or_nan(labels, clicks),
     }
-    if found := rerank(tied_lists(labels, clicks, option_counts(panes)), "one", draws=draws, seed=seed):
-        figures |= zip(((row, "P@1 clicks"), (row, "MRR clicks")), found, strict=True)
+    measured = rerank(tied_lists(labels, clicks, option_counts(panes)), "one", draws=draws, seed=seed)
+    if measured:
+        figures[row, "P@1 clicks"], figures[row, "MRR clicks"] = measured
     return figures
 
 
@@ -260,39 +279,47 @@ def pane_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -> 
     collections are given, too; one without queries has no P@1 and MRR.
     """
     engagement, sizes = column(panes, "engagement_level"), query_sizes(panes)
-    fields = {"Offline Rating": "offline_rating", "Quality Labelling": "pane_quality"}
-    lists = {name: tied_lists(column(panes, field), engagement, sizes) for name, field in fields.items()}
+    by_rating = tied_lists(column(panes, "offline_rating"), engagement, sizes)
+    by_quality = tied_lists(column(panes, "pane_quality"), engagement, sizes)
+    by_label = {"Offline Rating": by_rating, "Quality Labelling": by_quality}
     worst = tied_lists(-engagement, engagement, sizes)
 
-    def measured(row: str, names: tuple[str, str], lists: TiedLists) -> dict[Key, Measured]:
-        found = rerank(lists, "any", draws=draws, seed=seed)
-        return {} if found is None else {(row, name): one for name, one in zip(names, found, strict=True)}
+    def any_ideal(row: str, names: tuple[str, str], lists: TiedLists) -> dict[Key, Measured]:
+        measured = rerank(lists, "any", draws=draws, seed=seed)
+        if measured is None:
+            return {}
+        p_at_1, mrr = measured
+        return {(row, names[0]): p_at_1, (row, names[1]): mrr}
 
-    def over_all(row: str, lists: TiedLists) -> dict[Key, Measured]:
-        single = rerank(lists, "one", draws=draws, seed=seed)
-        found = measured(row, _ALL, lists)
-        return found if single is None else {**found, (row, _ALL_ONE): single[1]}
+    def both_readings(row: str, lists: TiedLists) -> dict[Key, Measured]:
+        figures = any_ideal(row, _ALL, lists)
+        one_ideal = rerank(lists, "one", draws=draws, seed=seed)
+        if one_ideal is not None:
+            _, figures[row, _ALL_ONE] = one_ideal
+        return figures
 
     figures: dict[Key, float | Measured] = {}
-    for name, by_label in lists.items():
-        untied = by_label.untied()
-        figures |= over_all(name, by_label) | measured(name, _UNTIED, untied)
+    for name, lists in by_label.items():
+        untied = lists.untied()
+        figures |= both_readings(name, lists)
+        figures |= any_ideal(name, _UNTIED, untied)
         figures |= {(name, "queries untied"): untied.queries, (name, "panes untied"): untied.items}
-    figures |= _with_spread(over_all(RANDOM, unscored(worst)))
+    figures |= _with_spread(both_readings(RANDOM, unscored(worst)))
     for name, label in _RANDOM_BY.items():
-        figures |= _with_spread(measured(name, _UNTIED, unscored(lists[label].untied())))
-    figures |= measured("Worst Possible Case", _ALL, worst)
-    figures |= measured("Worst Possible Case", _UNTIED, worst.of(lists["Quality Labelling"].alone))
+        figures |= _with_spread(any_ideal(name, _UNTIED, unscored(by_label[label].untied())))
+    figures |= any_ideal("Worst Possible Case", _ALL, worst)
+    figures |= any_ideal("Worst Possible Case", _UNTIED, worst.select(by_quality.alone))
     return figures
 
 
 def _with_spread(figures: Mapping[Key, Measured]) -> dict[Key, Measured]:
     """The figures, each followed by the standard deviation of its draws."""
-    found: dict[Key, Measured] = {}
-    for (row, name), one in figures.items():
-        found[row, name] = one
-        found[row, SD + name] = Measured(one.sd, one.sd * _OF_SD, one.exact_sd, one.exact_sd * _OF_SD)
-    return found
+    with_spread: dict[Key, Measured] = {}
+    for (row, name), figure in figures.items():
+        with_spread[row, name] = figure
+        spread = Measured(figure.sd, figure.sd * _OF_SD, figure.exact_sd, figure.exact_sd * _OF_SD)
+        with_spread[row, SD + name] = spread
+    return with_spread
 
 
 def aspect_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -> Figures:
@@ -308,25 +335,31 @@ def aspect_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -
         rankings = {name: tied_lists(column(panes, aspect), ideal, sizes) for name, aspect in ASPECTS.items()}
         rankings[RANDOM] = unscored(rankings["Coverage"])
         for name, lists in rankings.items():
-            if found := rerank(lists, "one", draws=draws, seed=seed):
-                figures |= zip(((name, f"P@1 {label}"), (name, f"MRR {label}")), found, strict=True)
+            measured = rerank(lists, "one", draws=draws, seed=seed)
+            if measured:
+                figures[name, f"P@1 {label}"], figures[name, f"MRR {label}"] = measured
     return figures
 
 
 # --- All tables ------------------------------------------------------------------------------------------
 
-_COMPUTE: Final[Mapping[str, Callable[[Sequence[Pane], int, int], Figures]]] = {
-    "6": lambda panes, draws, seed: pane_statistics(panes),
+_COUNTED: Final[Mapping[str, Callable[[Sequence[Pane]], Figures]]] = {
+    "6": pane_statistics,
+    "8": quality_distributions,
+    "9": aspect_distributions,
+    "10": label_correlations,
+}
+"""Figures without chance in them, by table."""
+_DRAWN: Final[Mapping[str, Callable[[Sequence[Pane], int, int], Figures]]] = {
     "7": pane_reranking,
-    "8": lambda panes, draws, seed: quality_distributions(panes),
-    "9": lambda panes, draws, seed: aspect_distributions(panes),
-    "10": lambda panes, draws, seed: label_correlations(panes),
     "11": aspect_reranking,
     "5.2": option_reranking,
 }
-TABLES: Final = tuple(_COMPUTE)
+"""Figures that depend on how ties fall, by table: they take a number of draws and a seed."""
+TABLES: Final = ("6", "7", "8", "9", "10", "11", "5.2")
 """The tables by their numbers, and the section whose figures stand in its text."""
 RELEASED_PANES: Final = 1034
+"""The panes of the released collection, whose values the remarks explain."""
 MARKS: Final = {"same": "=", "ties": "~", "differs": "≠", None: " "}
 
 
@@ -335,15 +368,22 @@ def mimics_table(name: str, panes: Sequence[Pane], draws: int = DRAWS, seed: int
 
     Remarks say what differs from print and why; there are none for panes that are not the released ones.
     """
+    figures = _COUNTED[name](panes) if name in _COUNTED else _DRAWN[name](panes, draws, seed)
     printed = printed_cells(name)
-    # The random ranker's cells of table 7 are printed as means over draws; its standard deviations are of single draws.
-    means = (RANDOM, *_RANDOM_BY) if name == "7" else ()
     rows = []
-    for key, figure in _COMPUTE[name](panes, draws, seed).items():
-        repeats = _RANDOM_REPEATS if key[0] in means and not key[1].startswith(SD) else 1
-        value, again = printed.get(key, (None, False))
-        rows.append(compared(key, figure, value, repeats=repeats, again=again))
+    for key, figure in figures.items():
+        row_name, column_name = key
+        repeats = 1
+        # The random ranker's cells of table 7 are printed as means over draws; its standard deviations are of single
+        # draws, as is all of table 11.
+        if name == "7" and row_name in (RANDOM, *_RANDOM_BY) and not column_name.startswith(SD):
+            repeats = _RANDOM_REPEATS
+        value, is_repeated = printed.get(key, (None, False))
+        rows.append(compared_cell(key, figure, value, repeats=repeats, is_repeated=is_repeated))
     paper = published("mimics_duo")["shown"][name]
+    remarks: tuple[str, ...] = ()
+    if len(panes) == RELEASED_PANES:
+        remarks = tuple(paper.get("notes", ()))
     return DataTable(
         name=f"table_{name}",
         title=paper["title"],
@@ -351,36 +391,54 @@ def mimics_table(name: str, panes: Sequence[Pane], draws: int = DRAWS, seed: int
         columns=cell_columns(rows, {key: value for key, (value, _) in printed.items()}),
         rows=rows,
         group="row",
-        remarks=tuple(paper.get("notes", ())) if len(panes) == RELEASED_PANES else (),
+        remarks=remarks,
     )
 
 
 def cell_columns(rows: Sequence[Row], printed: Mapping[Key, str]) -> tuple[Column, ...]:
-    """The columns of rows that `compared` made: numbers with as many digits as the paper has for their cell."""
-    first = [next(group) for _, group in groupby(rows, key=itemgetter("row"))]
+    """The columns of rows that `compared_cell` made: numbers with as many digits as the paper has for their cell."""
+    first_rows = [next(group) for _, group in groupby(rows, key=itemgetter("row"))]
 
-    def digits(name: str) -> Show:
+    def row_name(row: Row) -> str:
+        """Show a name once, in the first of its rows."""
+        return str(row["row"]) if row in first_rows else ""
+
+    def printed_value(row: Row) -> str:
+        return printed.get((row["row"], row["column"]), "-")
+
+    def with_digits_of_paper(name: str) -> Show:
         def show(row: Row) -> str:
-            places = len(printed.get((row["row"], row["column"]), "0.000").partition(".")[2])
-            # A spread of 0.0 would say nothing of a cell that is printed with one digit.
-            return number(name, f".{places if places != 1 else 2}f")(row)
+            n_digits = len(printed.get((row["row"], row["column"]), "0.000").partition(".")[2])
+            if n_digits == 1:
+                n_digits = 2  # a spread of 0.0 would say nothing of a cell that is printed with one digit
+            return number(name, f".{n_digits}f")(row)
 
         return show
 
     return (
-        Column("", lambda row: row["row"] if row in first else "", numeric=False),
+        Column("", row_name, numeric=False),
         Column("measure", text("column"), numeric=False),
-        Column("paper", lambda row: printed.get((row["row"], row["column"]), "-")),
-        *(Column(head, digits(name)) for head, name in (("here", "value"), ("sd", "sd"), ("exact", "exact"))),
+        Column("paper", printed_value),
+        Column("here", with_digits_of_paper("value")),
+        Column("sd", with_digits_of_paper("sd")),
+        Column("exact", with_digits_of_paper("exact")),
         Column("z", number("z", "+.1f")),
-        Column("", lambda row: MARKS[row["verdict"]]),
+        Column("", _verdict_mark),
     )
+
+
+def _verdict_mark(row: Row) -> str:
+    return MARKS[row["verdict"]]
 
 
 def count_verdicts(tables: Iterable[DataTable]) -> dict[str, int]:
     """Count the published cells of `mimics_table`s by verdict, each once."""
-    counts = Counter(row["verdict"] for table in tables for row in table.rows if not row["again"])
-    return {verdict: counts[verdict] for verdict in VERDICTS}
+    counts = dict.fromkeys(VERDICTS, 0)
+    for table in tables:
+        for row in table.rows:
+            if row["verdict"] in counts and not row["again"]:
+                counts[row["verdict"]] += 1
+    return counts
 
 
 # --- A ranking by given scores ---------------------------------------------------------------------------
@@ -398,26 +456,31 @@ def reranked_table(
     rows = []
     for name, ranking in rankings.items():
         for queries, counts in _READINGS:
-            these = ranking.of(lists.alone) if queries == "untied" else ranking
-            found = rerank(these, counts, draws=draws, seed=seed)
+            reading = ranking.select(lists.alone) if queries == "untied" else ranking
             row: dict[str, Any] = {"ideal": ideal, "ranking": name, "queries": queries, "counts": counts}
-            row |= {"n_queries": these.queries, "n_panes": these.items}
-            for measure, measured in zip(("p_at_1", "mrr"), found or (None, None), strict=True):
-                row |= {f"{measure}_{part}": getattr(measured, part, None) for part in Measured.__slots__}
+            row |= {"n_queries": reading.queries, "n_panes": reading.items}
+            # No untied query, no values: the row says so.
+            p_at_1, mrr = rerank(reading, counts, draws=draws, seed=seed) or (None, None)
+            for measure, measured in (("p_at_1", p_at_1), ("mrr", mrr)):
+                for part in Measured.__slots__:
+                    row[f"{measure}_{part}"] = getattr(measured, part, None)
             rows.append(row)
-    columns = (
+    columns = [
         Column("ranking", text("ranking"), numeric=False),
-        Column("queries", lambda row: f"{row['queries']} {row['n_queries']}", numeric=False),
+        Column("queries", _queries_with_number, numeric=False),
         Column("ideal", text("counts"), numeric=False),
-        *(
-            Column(heading, number(f"{measure}_{part}", ".3f"))
-            for measure, name in (("p_at_1", "P@1"), ("mrr", "MRR"))
-            for part, heading in (("mean", name), ("sd", "±"), ("exact", "exact"))
-        ),
-    )
+    ]
+    for measure, heading in (("p_at_1", "P@1"), ("mrr", "MRR")):
+        columns.append(Column(heading, number(f"{measure}_mean", ".3f")))
+        columns.append(Column("±", number(f"{measure}_sd", ".3f")))
+        columns.append(Column("exact", number(f"{measure}_exact", ".3f")))
     caption = (
         f"Ideal: {ideal}. all: every query. untied: one pane alone has the highest label and one alone the highest "
         "score. any: each pane with the highest label counts; one: one of them, drawn at random. ± is the spread over "
         f"{draws:,} draws of the ties, exact the expectation over all of them."
     )
     return DataTable("reranking", "Panes ranked by score", caption, columns, rows, group="ranking")
+
+
+def _queries_with_number(row: Row) -> str:
+    return f"{row['queries']} {row['n_queries']}"

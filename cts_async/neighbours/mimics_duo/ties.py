@@ -23,7 +23,7 @@ Ideal: TypeAlias = Literal["any", "one"]
 
 DRAWS: Final = 1000
 """As often as the paper repeats its random ranker (table 7)."""
-_NUMBERS_AT_ONCE: Final = 500_000
+_BLOCK: Final = 500_000
 """Random numbers of one block: 4 MB of them, however many draws there are."""
 _ROUNDING: Final = 1e-12
 DECIMALS: Final = 9
@@ -53,16 +53,16 @@ class TiedLists:
     def alone(self) -> Array:
         """True where one item alone has the highest label, and one alone the highest score; (queries,) bool."""
         best = self.levels == self.levels.max(axis=1, keepdims=True)
-        both: Array = (best.sum(axis=1) == 1) & (self.ideal.sum(axis=1) == 1)
-        return both
+        is_alone: Array = (best.sum(axis=1) == 1) & (self.ideal.sum(axis=1) == 1)
+        return is_alone
 
-    def of(self, queries: Array) -> TiedLists:
+    def select(self, queries: Array) -> TiedLists:
         """The lists of `queries`, (queries,) bool."""
         return TiedLists(self.levels[queries], self.ideal[queries])
 
     def untied(self) -> TiedLists:
         """The queries without a tie at the top, of scores or labels."""
-        return self.of(self.alone)
+        return self.select(self.alone)
 
 
 def tied_lists(scores: Sequence[float] | Array, labels: Sequence[float] | Array, sizes: Array) -> TiedLists:
@@ -103,22 +103,23 @@ def rerank(
     """
     if not lists.queries:
         return None
-    p_at_1, mrr = (
-        Measured(float(seen.mean()), float(seen.std(ddof=1)), *exact)
-        for seen, exact in zip(drawn(lists, ideal, draws, seed), expected(lists, ideal), strict=True)
-    )
+    drawn_p_at_1, drawn_mrr = drawn(lists, ideal, draws, seed)
+    exact_p_at_1, exact_mrr = expected(lists, ideal)
+    p_at_1 = Measured(float(drawn_p_at_1.mean()), float(drawn_p_at_1.std(ddof=1)), *exact_p_at_1)
+    mrr = Measured(float(drawn_mrr.mean()), float(drawn_mrr.std(ddof=1)), *exact_mrr)
     return p_at_1, mrr
 
 
 def drawn(lists: TiedLists, ideal: Ideal, draws: int, seed: int) -> tuple[Array, Array]:
     """P@1 and MRR of each draw, both of the shape (draws,): all ties are broken at random."""
     rng = np.random.default_rng(seed)
-    step = max(1, _NUMBERS_AT_ONCE // lists.levels.size)
+    step = max(1, _BLOCK // lists.levels.size)
     p_at_1, mrr = np.empty(draws), np.empty(draws)
     for done in range(0, draws, step):
         ranks = _ranks(lists, ideal, min(step, draws - done), rng)
         block = slice(done, done + len(ranks))
-        p_at_1[block], mrr[block] = (ranks == 1).mean(axis=1), (1 / ranks).mean(axis=1)
+        p_at_1[block] = (ranks == 1).mean(axis=1)
+        mrr[block] = (1 / ranks).mean(axis=1)
     return p_at_1, mrr
 
 
@@ -129,20 +130,21 @@ def _ranks(lists: TiedLists, ideal: Ideal, draws: int, rng: np.random.Generator)
     """
     heights = lists.levels + rng.random((draws, *lists.levels.shape))
     if ideal == "any":
-        wanted = np.where(lists.ideal, heights, -1.0).max(axis=2)
+        ideal_heights = np.where(lists.ideal, heights, -1.0).max(axis=2)
     else:
-        wanted = np.take_along_axis(heights, _choice(lists.ideal, draws, rng)[:, :, None], axis=2)[:, :, 0]
+        positions = _choice(lists.ideal, draws, rng)[:, :, None]
+        ideal_heights = np.take_along_axis(heights, positions, axis=2)[:, :, 0]
     # Padding behind the end of a list is below 0 and so below every item in it.
-    higher: Array = (heights > wanted[:, :, None]).sum(axis=2)
-    return higher + 1
+    n_higher: Array = (heights > ideal_heights[:, :, None]).sum(axis=2)
+    return n_higher + 1
 
 
 def _choice(ideal: Array, draws: int, rng: np.random.Generator) -> Array:
     """For each draw and list the position of one of its ideal items, all with equal chance."""
     positions = np.argsort(~ideal, axis=1, kind="stable")  # the ideal ones first
     nth = (rng.random((draws, len(ideal))) * ideal.sum(axis=1)).astype(int)
-    chosen: Array = positions[np.arange(len(ideal)), nth]
-    return chosen
+    choice: Array = positions[np.arange(len(ideal)), nth]
+    return choice
 
 
 def expected(lists: TiedLists, ideal: Ideal) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -150,36 +152,47 @@ def expected(lists: TiedLists, ideal: Ideal) -> tuple[tuple[float, float], tuple
 
     Over random orders of equal scores, and with `ideal` "one" over the random choice of the ideal item.
     """
-    moments = [_query_moments(*row, ideal) for row in zip(lists.levels, lists.ideal, strict=True)]
-    first, reciprocal, square = (np.array(column) for column in zip(*moments, strict=True))
+    moments = []
+    for levels, is_ideal in zip(lists.levels, lists.ideal, strict=True):
+        moments.append(_query_moments(levels, is_ideal, ideal))
+    n = len(moments)
+    top, reciprocal, square = np.array(moments).T
     variances = square - reciprocal**2
     # Queries without a tie have no variance; what floating point leaves of it is cut off.
     variances = np.where(variances > _ROUNDING, variances, 0.0)
-    n = len(moments)
-    p_at_1 = (float(first.mean()), math.sqrt((first - first**2).sum()) / n)
-    return p_at_1, (float(reciprocal.mean()), math.sqrt(variances.sum()) / n)
+    # Whether the first item is ideal is 0 or 1, with the variance p (1 - p).
+    p_at_1 = (float(top.mean()), math.sqrt((top - top**2).sum()) / n)
+    mrr = (float(reciprocal.mean()), math.sqrt(variances.sum()) / n)
+    return p_at_1, mrr
 
 
-def _query_moments(levels: Array, ideal: Array, which: Ideal) -> tuple[float, float, float]:
+def _query_moments(levels: Array, is_ideal: Array, ideal: Ideal) -> tuple[float, float, float]:
     """The chance of rank 1, and the expectations of 1 / rank and of its square."""
-    if which == "any":
-        level = levels[ideal].max()
+    if ideal == "any":
+        level = levels[is_ideal].max()
         tied = levels == level
-        return _moments(int((levels > level).sum()), int(tied.sum()), int((tied & ideal).sum()))
-    one = [_moments(int((levels > level).sum()), int((levels == level).sum()), 1) for level in levels[ideal]]
-    first, reciprocal, square = (sum(column) / len(one) for column in zip(*one, strict=True))
-    return first, reciprocal, square
+        return _moments(int((levels > level).sum()), int(tied.sum()), int((tied & is_ideal).sum()))
+    # The mean over the items that may be drawn as the ideal one.
+    moments = []
+    for level in levels[is_ideal]:
+        moments.append(_moments(int((levels > level).sum()), int((levels == level).sum()), 1))
+    top, reciprocal, square = (sum(column) / len(moments) for column in zip(*moments, strict=True))
+    return top, reciprocal, square
 
 
 @lru_cache(maxsize=4096)
 def _moments(above: int, tied: int, wanted: int) -> tuple[float, float, float]:
-    cases = math.comb(tied, wanted)
-    chances = [(above + j, math.comb(tied - j, wanted - 1) / cases) for j in range(1, tied - wanted + 2)]
-    return (
-        sum(chance for rank, chance in chances if rank == 1),
-        math.fsum(chance / rank for rank, chance in chances),
-        math.fsum(chance / rank**2 for rank, chance in chances),
-    )
+    """The same of an item by three counts (module docstring); few of their combinations occur."""
+    n_cases = math.comb(tied, wanted)
+    top = 0.0
+    reciprocals, squares = [], []
+    for j in range(1, tied - wanted + 2):
+        rank, chance = above + j, math.comb(tied - j, wanted - 1) / n_cases
+        if rank == 1:
+            top = chance
+        reciprocals.append(chance / rank)
+        squares.append(chance / rank**2)
+    return top, math.fsum(reciprocals), math.fsum(squares)
 
 
 # --- Query by query, for many rankings at once -----------------------------------------------------------
@@ -206,16 +219,20 @@ def expected_by_query(scores: Array, is_ideal: Array, query: Array) -> tuple[Arr
 
     The reciprocal rank is that of the first ideal item; both are expectations over all orders of tied items.
     """
-    first, each = starts(query), sizes(query)
+    first_rows, n_items = starts(query), sizes(query)
     rounded = np.round(scores, DECIMALS)
-    best = np.maximum.reduceat(np.where(is_ideal, rounded, -np.inf), first, axis=-1)
-    level = np.repeat(best, each, axis=-1)
-    above = np.add.reduceat(rounded > level, first, axis=-1, dtype=int)
-    tied = np.add.reduceat(rounded == level, first, axis=-1, dtype=int)
-    wanted = np.add.reduceat((rounded == level) & is_ideal, first, axis=-1, dtype=int)
+    best = np.maximum.reduceat(np.where(is_ideal, rounded, -np.inf), first_rows, axis=-1)
+    level = np.repeat(best, n_items, axis=-1)
+    above = np.add.reduceat(rounded > level, first_rows, axis=-1, dtype=int)
+    tied = np.add.reduceat(rounded == level, first_rows, axis=-1, dtype=int)
+    wanted = np.add.reduceat((rounded == level) & is_ideal, first_rows, axis=-1, dtype=int)
     # Few combinations of the three counts occur: each is computed once.
     base = int(max(above.max(initial=0), tied.max(initial=0))) + 1
     codes, places = np.unique((above * base + tied) * base + wanted, return_inverse=True)
-    moments = [_moments(code // base // base, code // base % base, code % base) for code in codes.tolist()]
+    moments = []
+    for code in codes.tolist():
+        pair, n_wanted = divmod(code, base)
+        n_above, n_tied = divmod(pair, base)
+        moments.append(_moments(n_above, n_tied, n_wanted))
     p_at_1, reciprocal, _ = np.array(moments).T
     return p_at_1[places].reshape(above.shape), reciprocal[places].reshape(above.shape)

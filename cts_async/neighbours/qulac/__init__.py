@@ -40,6 +40,7 @@ KIND: Final = Kind(
     position=2,
 )
 
+# Each command imports what it needs when it runs: starting `cts` must not load numpy or pydantic.
 app: Final = typer.Typer(rich_markup_mode=None)
 
 QulacPath = Annotated[Path, typer.Argument(metavar="FILE", help="The file qulac.json.")]
@@ -229,6 +230,7 @@ def retrieve(
             for name in metrics:
                 evaluations[name] |= values[name]
     except KeyboardInterrupt:
+        # A dictionary of some facets would look like one of all.
         raise Interrupted(f"interrupted; {out} is not written, and the same command starts over") from None
     about = {
         "qulac": str(path),
@@ -245,6 +247,7 @@ def retrieve(
     qulac.write_evaluations(out, evaluations, about)
     typer.echo(f"{len(evaluations[metrics[0]]):,} records of {len(metrics)} metrics in {out}", err=True)
     table = qulac.oracle_table({name: qulac.question_gains(evaluations[name]) for name in metrics})
+    # A table is copied without its notes: it has to say by itself what it rests on.
     if any(PSEUDO_JUDGMENTS in note for note in notes):
         table = replace(table, caption=f"{PSEUDO_JUDGMENTS}\n{table.caption}")
     show_tables([table], notes=notes, as_json=as_json)

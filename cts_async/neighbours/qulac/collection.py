@@ -176,6 +176,7 @@ class _Builder:
             raise InputError(self._path, problem, field=f"topic_facet_question_id.{row}")
         kind: FacetType = cells["facet_type"]
         if cells["facet_type"] == "inv":
+            # A slip of the published file: read so, its figures are those of the README.
             kind = "inf"
             self._slips[facet_id] = None
         description = unescape(cells["topic_desc"])
@@ -188,6 +189,7 @@ class _Builder:
             problem = f"facet {short(facet_id)} occurs earlier with another type or description"
             raise InputError(self._path, problem, field=f"topic_facet_id.{row}")
         question, answer = cells["question"], cells["answer"]
+        # Three ids of the published file have two answers; a question is never worded in two ways.
         rows_of_id = self._rows.setdefault(id, {})
         for earlier_question, earlier_answer in rows_of_id.values():
             if earlier_question != question or earlier_answer == answer:
@@ -216,6 +218,7 @@ def _id_problem(cells: Mapping[str, Any]) -> str:
     number = id.removeprefix(f"{facet_id}-")
     if cells["topic_facet_id"] != facet_id or number == id or not _QUESTION.fullmatch(number):
         return f"must be '{facet_id}-' and a question's number or X, with topic_facet_id {facet_id!r}; is {short(id)}"
+    # X says that there is no question; any other row has one, and an answer to it.
     n_texts = bool(cells["question"]) + bool(cells["answer"])
     expected = 0 if number == "X" else 2
     if n_texts != expected:

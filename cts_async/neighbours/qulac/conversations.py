@@ -438,10 +438,15 @@ def _oracle(
     best, means, worst = {}, [], []
     without_question = dict(original)
     for facet, histories in facets.items():
-        values = [[question.answered for question in asked] for asked in histories.values()]
-        best[facet] = fmean(map(max, values))
-        means.append(fmean(map(fmean, values)))
-        worst.append(fmean(map(min, values)))
+        best_by_history, mean_by_history, worst_by_history = [], [], []
+        for next_questions in histories.values():
+            values = [question.answered for question in next_questions]
+            best_by_history.append(max(values))
+            mean_by_history.append(fmean(values))
+            worst_by_history.append(min(values))
+        best[facet] = fmean(best_by_history)
+        means.append(fmean(mean_by_history))
+        worst.append(fmean(worst_by_history))
         if not original:
             unanswered = _best_unanswered(histories)
             if unanswered is not None:
@@ -473,8 +478,8 @@ def _best_unanswered(histories: _Histories) -> float | None:
     Of equally good questions that with the lowest number is taken, so that the result does not depend on order.
     """
     values = []
-    for asked in histories.values():
-        by_number = sorted(asked, key=attrgetter("number"))
+    for next_questions in histories.values():
+        by_number = sorted(next_questions, key=attrgetter("number"))
         best = max(by_number, key=attrgetter("answered"))
         if best.unanswered is None:
             return None

@@ -104,6 +104,7 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
     run = _run_facts(manifest, prompts, sources.people)
     records = RecordsByInstance(directory / STEPS, audited_steps(custom))
     if custom:
+        # Needs all instances before the first can be audited, so the journal of such a run is read twice.
         run = replace(run, custom=custom, own_prompts=_own_prompts(records, sources))
     findings = [*prompts.findings, *sources.findings]
     audit = Audit(directory, manifest.identity.system, findings=findings)
@@ -128,16 +129,15 @@ def _contradictions(directory: Path) -> Iterator[str]:
     """Say which stored scores are not those of their labels, by the standalone scorer."""
     for path in (directory / RESULTS, *sorted((directory / JUDGMENTS).glob("*.jsonl"))):
         reports: list[str] = []
-        with suppress(
-            scorer.BadInput, OSError
-        ):  # damage is reported elsewhere; what was read before it counts
+        # Damage is reported elsewhere; what was read before it counts.
+        with suppress(scorer.BadInput, OSError):
             scorer.read_outcomes(path, report=reports.append)
         contradictions = [report for report in reports if "restore_score_100 is" in report]
         if contradictions:
-            first = "; ".join(contradictions[:MOST_CONTRADICTIONS])
+            examples = "; ".join(contradictions[:MOST_CONTRADICTIONS])
             yield (
                 f"{path}: {len(contradictions)} stored score(s) contradict their nuggets, and are recomputed "
-                f"everywhere: {first}"
+                f"everywhere: {examples}"
             )
 
 
@@ -188,6 +188,7 @@ def _run_facts(manifest: Manifest, prompts: Prompts, people: HumanAnswers | None
         problem = "not made by `cts run` or `cts converse`: it has neither a Clarifier nor a search to audit"
         raise InputError(path, problem, field="system")
     scheme, mode = identity.scheme or "cts", identity.mode or "at-once"
+    # A later version may have others, of which nothing is known here.
     if scheme not in SCHEMES or mode not in MODES or (scheme == "cts" and mode == "select"):
         problem = f"this scheme and mode cannot be audited: {scheme}, {mode}"
         raise InputError(path, problem, field="scheme")
@@ -297,6 +298,7 @@ def _read_sources(manifest: Manifest, spec: str | None) -> Sources:
         if people is not None and dataset.annotations is not None:
             people = dataset.annotations().pairs
     except UsageError as error:
+        # What the user names must be the run's data; what the manifest names may have moved.
         if spec is not None:
             raise
         notes.append(f"q and q* were taken from {RESULTS}: {error}; use --data to name the data")
@@ -336,6 +338,7 @@ class Prompts:
         self.findings: list[Finding] = []
         """Findings about the files themselves."""
         for path in sorted(folder.glob("*.txt")):
+            # Whatever bytes a file has, it is searched for text of q*; its digest tells that it was changed.
             self.texts[path.stem] = path.read_bytes().decode(errors="replace")
         for name, sha256 in self.expected.items():
             path = folder / f"{name}.txt"

@@ -92,7 +92,7 @@ class Command:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             bufsize=0,
-            env=child_environment(environ=self._environ, ours=False, added={MARK: mark}),
+            env=child_environment(environ=self._environ, our_modules=False, added={MARK: mark}),
             start_new_session=True,  # a Ctrl-C is for us: what is in flight there is finished first
         )
 

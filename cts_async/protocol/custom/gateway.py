@@ -84,8 +84,9 @@ class Gateway:
     async def serving(self) -> AsyncIterator[Gateway]:
         """Listen on a free loopback port."""
         loop = asyncio.get_running_loop()
-        allow_more_files(self._listener.most)
+        allow_more_files(self._listener.limit)
 
+        # Of its own, for the size: aiohttp refuses bodies of more than 1 MiB, and a conversation with pages has more.
         def request(
             message: Any, payload: Any, protocol: Any, writer: Any, task: asyncio.Task[None]
         ) -> web.BaseRequest:
@@ -93,6 +94,7 @@ class Gateway:
                 message, payload, protocol, writer, task, loop, client_max_size=MAX_BODY_BYTES
             )
 
+        # With `handler_cancellation` a handler learns that its client has gone (`_answered`).
         server = web.Server(
             self._serve, request_factory=request, handler_cancellation=True, access_log=None, logger=_QUIET
         )

@@ -61,21 +61,24 @@ def view_json(view: View) -> dict[str, Any]:
     """A view as JSON: exactly what the role may see."""
     match view:
         case ClarifierView():
-            return {"blurred_query": view.blurred_query, "k": view.k, **_earlier(view.pairs)}
+            fields: dict[str, Any] = {"blurred_query": view.blurred_query, "k": view.k}
+            if view.pairs is not None:  # only in a conversation is there what was said before
+                fields["pairs"] = [list(pair) for pair in view.pairs]
+            return fields
         case AnswererView():
-            return {"fused_query": view.fused_query, "question": view.question, **_earlier(view.pairs)}
+            fields = {"fused_query": view.fused_query, "question": view.question}
+            if view.pairs is not None:
+                fields["pairs"] = [list(pair) for pair in view.pairs]
+            return fields
         case RewriterView():
             return {"blurred_query": view.blurred_query, "pairs": [list(pair) for pair in view.pairs]}
         case SearchView():
             return {"query": view.query}
         case JudgeView():
-            nuggets = [{"id": one.id, "text": one.text, "weight": one.weight} for one in view.nuggets]
+            nuggets = []
+            for nugget in view.nuggets:
+                nuggets.append({"id": nugget.id, "text": nugget.text, "weight": nugget.weight})
             return {"query": view.query, "nuggets": nuggets, "candidate_answer": view.candidate_answer}
-
-
-def _earlier(pairs: tuple[tuple[str, str], ...] | None) -> dict[str, Any]:
-    """What was asked and answered before, in a conversation."""
-    return {} if pairs is None else {"pairs": [list(pair) for pair in pairs]}
 
 
 def read_reply(data: bytes) -> Any:
@@ -102,27 +105,32 @@ def read_reply(data: bytes) -> Any:
 
 def id_of(data: bytes) -> str | None:
     """Return the id that a reply which cannot be read begins with; None if it does not."""
-    begins = _ID.match(data[:_ID_BYTES])
-    return begins[1].decode() if begins else None
+    opening = _ID.match(data[:_ID_BYTES])
+    if opening is None:
+        return None
+    return opening[1].decode()
 
 
-def reply_value(role: RoleName, reply: Any, who: str) -> Any:
+def reply_value(role: RoleName, reply: Any, player: str) -> Any:
     """A reply on the wire, checked. Raises the error that it reports, UnusableOutput for another shape."""
     if not isinstance(reply, Mapping):
-        raise UnusableOutput(f"{who}: expected a JSON object, got {type(reply).__name__}")
+        raise UnusableOutput(f"{player}: expected a JSON object, got {type(reply).__name__}")
     error = reply.get("error")
     if error is not None:
-        kind, message = (
-            (error.get("kind"), error.get("message")) if isinstance(error, Mapping) else ("", error)
-        )
-        text = f"{who}: {' '.join(str(message).split())[:500]}"
-        raise TransientError(text, status=200) if kind == "transient" else RejectedError(text)
+        kind: Any = ""
+        message: Any = error
+        if isinstance(error, Mapping):
+            kind, message = error.get("kind"), error.get("message")
+        text = f"{player}: {' '.join(str(message).split())[:500]}"
+        if kind == "transient":
+            raise TransientError(text, status=200)
+        raise RejectedError(text)
     field = FIELDS[role]
     if field not in reply:
         names = [repr(name[:_NAME_CHARS]) for name in islice(reply, _NAMES_SHOWN)]
         if len(reply) > _NAMES_SHOWN:
             names.append(f"{len(reply) - _NAMES_SHOWN:,} more")
-        raise UnusableOutput(f"{who}: expected the field {field!r}, got {', '.join(names) or 'none'}")
+        raise UnusableOutput(f"{player}: expected the field {field!r}, got {', '.join(names) or 'none'}")
     return reply
 
 
@@ -135,7 +143,7 @@ def response_of(role: RoleName, value: Any) -> dict[str, Any]:
     """
     further: dict[str, Any] = {}
     if _is_object(role, value):
-        further = further_fields(value, {FIELDS[role], *_NOT_FURTHER})
+        further = further_fields(value, _NOT_FURTHER | {FIELDS[role]})
         if role != "agent":
             value = value[FIELDS[role]]
     try:
@@ -151,7 +159,10 @@ def response_of(role: RoleName, value: Any) -> dict[str, Any]:
     if len(response["text"]) > MAX_TEXT:
         raise UnusableOutput(f"expected at most {MAX_TEXT:,} characters, got {len(response['text']):,}")
     clean = SECRETS.body(data, good=True)
-    return response if clean is data else orjson.loads(clean)
+    if clean is data:  # no key was in it
+        return response
+    cleaned: dict[str, Any] = orjson.loads(clean)
+    return cleaned
 
 
 def _is_object(role: RoleName, value: Any) -> bool:
@@ -164,7 +175,7 @@ def _is_object(role: RoleName, value: Any) -> bool:
 def _response(role: RoleName, value: Any) -> dict[str, Any]:
     match role:
         case "clarifier":
-            if not isinstance(value, list | tuple) or not all(isinstance(one, str) for one in value):
+            if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
                 raise _wrong("a list of questions", value)
             return {"text": orjson.dumps(list(value)).decode()}
         case "answerer" | "rewriter":
@@ -191,19 +202,30 @@ def shown_value(value: Any) -> str:
     except Exception:  # a number of more digits than Python prints, or an object's own
         return ""
     line = " ".join(text[: 2 * MAX_SHOWN].split())
-    line = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in line)
-    return line if len(line) <= MAX_SHOWN else f"{line[: MAX_SHOWN - 3]}..."
+    escaped = ""
+    for char in line:
+        if char.isprintable():
+            escaped += char
+        else:
+            escaped += f"\\x{ord(char):02x}"
+    if len(escaped) > MAX_SHOWN:
+        escaped = f"{escaped[: MAX_SHOWN - 3]}..."
+    return escaped
 
 
 def _wrong(expected: str, value: Any) -> UnusableOutput:
     shown = shown_value(value)
     problem = f"expected {expected}, got {type(value).__name__}"
-    return UnusableOutput(f"{problem}: {shown}" if shown else problem, text=shown)
+    if shown:
+        problem += f": {shown}"
+    return UnusableOutput(problem, text=shown)
 
 
 def _labels(value: Any) -> list[dict[str, str]]:
     """Labels by id, as a mapping, as pairs, or as objects with `id` and `coverage`."""
-    pairs = list(value.items()) if isinstance(value, Mapping) else value
+    pairs = value
+    if isinstance(value, Mapping):
+        pairs = list(value.items())
     if not isinstance(pairs, list | tuple):
         raise _wrong("the label of each nugget by its id", value)
     labels = []
@@ -220,15 +242,19 @@ def _labels(value: Any) -> list[dict[str, str]]:
 
 
 def _agent_response(value: Any) -> dict[str, Any]:
-    reply = {"answer": value} if isinstance(value, str) else value
+    reply = value
+    if isinstance(value, str):
+        reply = {"answer": value}
     if not isinstance(reply, Mapping) or not isinstance(reply.get("answer"), str):
         raise _wrong("an answer, or a mapping with 'answer'", value)
     response: dict[str, Any] = {"text": reply["answer"][:MAX_TEXT]}
-    sources = [_texts(one, ("url", "title", "text"), "source") for one in _list(reply, "sources")]
+    sources = [_texts(source, ("url", "title", "text"), "source") for source in _list(reply, "sources")]
     if any(not source["url"] for source in sources):
         raise UnusableOutput("a source has no 'url'")
-    trace = [_texts(one, ("kind", "text", "request"), "event of the trace") for one in _list(reply, "trace")]
-    for event in trace:
+    trace = []
+    for reported in _list(reply, "trace"):
+        event = _texts(reported, ("kind", "text", "request"), "event of the trace")
+        trace.append(event)
         if event["kind"] not in _TURN_KINDS:
             raise UnusableOutput(
                 f"unknown kind {event['kind'][:40]!r} in the trace: one of {', '.join(_TURN_KINDS)}"
@@ -241,35 +267,41 @@ def _agent_response(value: Any) -> dict[str, Any]:
 
 
 def _list(reply: Mapping[str, Any], name: str) -> Sequence[Any]:
-    found = reply.get(name) or ()
-    if not isinstance(found, list | tuple):
-        raise UnusableOutput(f"expected a list under {name!r}, got {type(found).__name__}")
-    return found
+    items = reply.get(name) or ()
+    if not isinstance(items, list | tuple):
+        raise UnusableOutput(f"expected a list under {name!r}, got {type(items).__name__}")
+    return items
 
 
-def _texts(value: Any, names: Sequence[str], what: str) -> dict[str, str]:
+def _texts(value: Any, names: Sequence[str], title: str) -> dict[str, str]:
+    """The texts of these names in a mapping, "" for one that is not there. `title` is what it is called in errors."""
     if not isinstance(value, Mapping):
         raise UnusableOutput(
-            f"a {what} must be a mapping with {', '.join(names)}, got {type(value).__name__}"
+            f"a {title} must be a mapping with {', '.join(names)}, got {type(value).__name__}"
         )
-    texts = {name: value.get(name, "") for name in names}
-    for name, text in texts.items():
+    texts: dict[str, str] = {}
+    for name in names:
+        text = value.get(name, "")
         if not isinstance(text, str):
-            raise UnusableOutput(f"{name!r} of a {what} must be a text, got {type(text).__name__}")
-    return {name: text[:MAX_TEXT] for name, text in texts.items()}
+            raise UnusableOutput(f"{name!r} of a {title} must be a text, got {type(text).__name__}")
+        texts[name] = text[:MAX_TEXT]
+    return texts
 
 
 def trace_of(response: Mapping[str, Any], turns: Sequence[Turn], model_calls: int) -> Trace:
     """The trace of an agent's recorded response; `turns` are the searches and visits that went through our tools."""
     answer = str(response["text"])
-    reported = [Turn(one["kind"], one["text"], one["request"]) for one in response.get("trace", ())]
-    sources = tuple(
-        Source(one["url"], one["title"], one["text"], "page") for one in response.get("sources", ())
-    )
+    trace = list(turns)
+    for event in response.get("trace", ()):
+        trace.append(Turn(event["kind"], event["text"], event["request"]))
+    sources: list[Source] = []
+    for source in response.get("sources", ()):
+        sources.append(Source(source["url"], source["title"], source["text"], "page"))
     if sources:
-        reported.append(Turn("visit", "", " ".join(source.url for source in sources), sources))
-    trace = (*turns, *reported, Turn("answer", answer))
-    return Trace(trace, answer, "tag", model_calls, forced=False, tools=_tool_use(response, turns))
+        urls = " ".join(source.url for source in sources)
+        trace.append(Turn("visit", "", urls, tuple(sources)))
+    trace.append(Turn("answer", answer))
+    return Trace(tuple(trace), answer, "tag", model_calls, forced=False, tools=_tool_use(response, turns))
 
 
 def _tool_use(response: Mapping[str, Any], turns: Sequence[Turn]) -> ToolUse:

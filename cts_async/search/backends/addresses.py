@@ -71,7 +71,9 @@ def behind_nat64(address: IPAddress) -> IPAddress:
 
     In IPv6-only networks, name servers return such an address for every host (DNS64).
     """
-    return IPv4Address(int(address) & 0xFFFFFFFF) if address.version == 6 and address in _NAT64 else address
+    if address.version == 6 and address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address
 
 
 def spelled_address(host: str) -> IPAddress | None:
@@ -80,18 +82,19 @@ def spelled_address(host: str) -> IPAddress | None:
     IPv4 in all spellings that a browser or `inet_aton` accepts: 1 to 4 parts, each decimal, octal (`0177`) or
     hexadecimal (`0x7f`), the last one filling the rest. ValueError if it looks like an address but is none.
     """
-    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    bare = host
+    if host.startswith("[") and host.endswith("]"):
+        bare = host[1:-1]
     if ":" in bare:
         return IPv6Address(bare)
     parts = bare.lower().removesuffix(".").split(".")
     if not re.match(r"[0-9]+$|0x", parts[-1], re.ASCII):
         return None
     numbers = [_number(part) for part in parts]
-    *leading, last = numbers
-    if len(numbers) > 4 or max(leading, default=0) > 255 or last >= 256 ** (5 - len(numbers)):
+    value = numbers.pop()
+    if len(numbers) > 3 or max(numbers, default=0) > 255 or value >= 256 ** (4 - len(numbers)):
         raise ValueError(f"{host!r} is not a valid address")
-    value = last
-    for place, number in enumerate(leading):
+    for place, number in enumerate(numbers):
         value += number << (8 * (3 - place))
     return IPv4Address(value)
 
@@ -100,9 +103,13 @@ def _number(part: str) -> int:
     """Parse one part of an IPv4 address as the C library does; ValueError if it is invalid."""
     if not _PART.fullmatch(part):
         raise ValueError(f"{part!r} is not a part of an address")
+    if part == "0x":  # which the C library takes for 0
+        return 0
     if part.startswith("0x"):
-        return int(part, 16) if len(part) > 2 else 0
-    return int(part, 8 if part.startswith("0") else 10)
+        return int(part, 16)
+    if part.startswith("0"):
+        return int(part, 8)
+    return int(part)
 
 
 def canonical_host(host: str) -> str:
@@ -194,8 +201,8 @@ _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f\\]")
 
 async def system_lookup(host: str) -> Sequence[str]:
     """Ask the system's resolver, in a thread."""
-    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return [str(sockaddr[0]) for *_, sockaddr in found]
+    entries = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(entry[-1][0]) for entry in entries]
 
 
 class CheckedResolver(AbstractResolver):

@@ -315,14 +315,14 @@ class Corpus:
 
     def search(self, query: str, limit: int, *, snippet_chars: int = 240) -> list[Hit]:
         """Return the `limit` best documents that share a term with `query`, best first, ties in file order."""
-        known = self._known(query)
+        numbers = self._numbers_of(query)
         starts = self._index.bm25.scores["indptr"]
-        weights = {term: 1 / math.sqrt(max(1, starts[n + 1] - starts[n])) for term, n in known.items()}
-        return [self._hit(row, score, weights, snippet_chars) for row, score in self._best(known, limit)]
+        weights = {term: 1 / math.sqrt(max(1, starts[n + 1] - starts[n])) for term, n in numbers.items()}
+        return [self._hit(row, score, weights, snippet_chars) for row, score in self._best(numbers, limit)]
 
     def rank(self, query: str, limit: int) -> list[Ranked]:
         """Return what `search` would find, without making snippets."""
-        return [Ranked(self.id_of(row), score) for row, score in self._best(self._known(query), limit)]
+        return [Ranked(self.id_of(row), score) for row, score in self._best(self._numbers_of(query), limit)]
 
     def id_of(self, row: int) -> str:
         """Return the id of the document at `row`, from 0."""
@@ -331,7 +331,9 @@ class Corpus:
     def document(self, id: str) -> Page | None:
         """Return the document with this id, None if there is none."""
         row = self._index.row_of_id.get(id)
-        return None if row is None else self._page(row)
+        if row is None:
+            return None
+        return self._page(row)
 
     def documents(self) -> Iterator[Page]:
         """Yield all documents in file order."""
@@ -343,19 +345,25 @@ class Corpus:
         Scheme, fragment, escapes and a trailing slash matter only if documents differ in nothing else.
         """
         alike = [self._page(row) for row in self._index.rows_of_url.get(canonical_url(url), ())]
-        return next((page for page in alike if page.url == url), alike[0] if alike else None)
+        for page in alike:
+            if page.url == url:
+                return page
+        if alike:
+            return alike[0]
+        return None
 
-    def _known(self, query: str) -> dict[str, int]:
+    def _numbers_of(self, query: str) -> dict[str, int]:
+        """The numbers of a query's terms in the index, without those that no document has."""
         vocabulary = self._index.bm25.vocab_dict
         return {term: vocabulary[term] for term in query_terms(query) if term in vocabulary}
 
-    def _best(self, known: dict[str, int], limit: int) -> list[tuple[int, float]]:
+    def _best(self, numbers: dict[str, int], limit: int) -> list[tuple[int, float]]:
         """Return (row, score) of the documents that contain one of the terms, best first, ties in file order."""
-        if not known:
+        if not numbers:
             return []
         import numpy as np
 
-        scores = self._index.bm25.get_scores_from_ids(list(known.values()))
+        scores = self._index.bm25.get_scores_from_ids(list(numbers.values()))
         rows = best_rows(scores, min(limit, int(np.count_nonzero(scores > 0))))
         return [(row, float(scores[row])) for row in rows]
 

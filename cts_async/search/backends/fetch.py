@@ -65,7 +65,8 @@ def capped(text: str, max_chars: int, chars: int | None = None) -> str:
     `chars` is its full length, if it was cut before.
     """
     text = text.strip()
-    chars = len(text) if chars is None else chars
+    if chars is None:
+        chars = len(text)
     if chars <= max_chars:
         return text
     return f"{text[:max_chars].rstrip()}\n\n[Cut here: the page has {chars:,} characters.]"
@@ -73,8 +74,10 @@ def capped(text: str, max_chars: int, chars: int | None = None) -> str:
 
 def charset_of(content_type: str) -> str:
     """Return the charset that a content type names, "" if none."""
-    found = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE)
-    return found[1].lower() if found else ""
+    charset = re.search(r"charset\s*=\s*[\"']?([\w.:-]{1,40})", content_type, re.IGNORECASE)
+    if charset is None:
+        return ""
+    return charset[1].lower()
 
 
 def declared_kind(content_type: str) -> PageKind | None:

@@ -55,22 +55,26 @@ def decoded(data: bytes, charset: str) -> str:
     for bom, name in _BOMS:
         if data.startswith(bom):
             return data[len(bom) :].decode(name, "replace")
-    named = list(dict.fromkeys(_named(data, charset)))
-    named.sort(key=lambda name: name == _SERVER_DEFAULT)
-    for name in (*named, "utf-8"):
+    charsets = list(dict.fromkeys(_named_charsets(data, charset)))
+    charsets.sort(key=lambda name: name == _SERVER_DEFAULT)
+    for name in charsets + ["utf-8"]:
         try:
             return data.decode(name)
         except UnicodeDecodeError:
             continue
-    name = next(iter(named), None) or _guessed(data)
-    return data.decode(name, "replace")
+    if charsets:
+        return data.decode(charsets[0], "replace")
+    return data.decode(_guessed(data), "replace")
 
 
-def _named(data: bytes, charset: str) -> Iterator[str]:
-    declared = _META.search(data[:_META_BYTES])
-    for label in (charset, declared[1].decode("ascii", "replace") if declared else ""):
+def _named_charsets(data: bytes, charset: str) -> Iterator[str]:
+    labels = [charset]
+    declaration = _META.search(data[:_META_BYTES])
+    if declaration:
+        labels.append(declaration[1].decode("ascii", "replace"))
+    for label in filter(None, labels):
         try:
-            name = codecs.lookup(label).name if label else ""
+            name = codecs.lookup(label).name
         except (LookupError, ValueError):
             continue
         if _CHARSETS.fullmatch(name):
@@ -82,8 +86,11 @@ def _guessed(data: bytes) -> str:
     from trafilatura.utils import detect_encoding
 
     sample = data[:20_000]
-    guesses = [_WIDER.get(codecs.lookup(name).name, name) for name in detect_encoding(sample)]
-    return next(iter(guesses), "gb18030" if _fits(sample, "gb18030") else _SERVER_DEFAULT)
+    for name in detect_encoding(sample):
+        return _WIDER.get(codecs.lookup(name).name, str(name))
+    if _fits(sample, "gb18030"):
+        return "gb18030"
+    return _SERVER_DEFAULT
 
 
 def _fits(sample: bytes, name: str) -> bool:
@@ -100,7 +107,9 @@ def page_text(data: bytes, kind: str, charset: str) -> tuple[str, str]:
     text = decoded(data, charset)
     if kind == "plain":
         return "", text
-    return _html(text) if kind == "html" else _xml(text)
+    if kind == "html":
+        return _html(text)
+    return _xml(text)
 
 
 def _html(text: str) -> tuple[str, str]:

@@ -140,8 +140,10 @@ class HttpService:
         if spec.key_header and self._key:
             headers[spec.key_header] = filled(spec.key_format, key)
         echo = values.get("query") or values.get("url") or ""
-        values = {**values, **key}
-        body = None if spec.body is None else {**(further or {}), **filled(spec.body, values)}
+        values = dict(values) | key
+        body = None
+        if spec.body is not None:
+            body = dict(further or {}) | filled(spec.body, values)
         return await self.ask(
             spec.method, filled_url(spec.url, values), headers, body, about=about, echo=echo
         )
@@ -195,13 +197,15 @@ class HttpService:
 
     def failure(self, answer: HttpResponse, status: int, host: str, *, echo: str = "") -> CTSError:
         """Return the error that `answer` means; its `status` may stand in the body. 200: there is an `error` in it."""
-        body, now = _error_body(answer.data), time.time()
+        body, time_s = _error_body(answer.data), time.time()
         message = error_message(body) if isinstance(body, Mapping) else text_value(body)
+        text = f"{self.name}: HTTP {status}"
         line = _one_line(message)
-        text = f"{self.name}: HTTP {status}" + (f": {line}" if line else "")
+        if line:
+            text += f": {line}"
         if 300 <= status < 400:
             return ProviderRefused(f"{text}: its address has moved; correct url in cts.toml")
-        wait_s = retry_after_s(answer.headers, now)
+        wait_s = retry_after_s(answer.headers, time_s)
         if status >= 500 or status in _TRANSIENT:
             return TransientError(text, retry_after_s=wait_s, status=status)
         meaning = None
@@ -210,12 +214,16 @@ class HttpService:
         if meaning == "no results" and self.refusals is SEARCH_REFUSALS:
             return NoResults(text, reason="no results", host=host)
         if meaning == "wait" or (status == 429 and meaning is None):
-            wait_s = reset_s(answer.headers, now) if wait_s is None else wait_s
+            if wait_s is None:
+                wait_s = reset_s(answer.headers, time_s)
             return RateLimited(text, retry_after_s=wait_s, status=status)
         if meaning in ("unpaid", "key") or status in self.refusals:
-            key_env = self._service.key_env
-            return ProviderRefused(f"{text} (key: {key_env})" if key_env else text)
-        return ToolError(text, reason="failed" if status == 200 else f"http {status}", host=host)
+            if self._service.key_env:
+                text += f" (key: {self._service.key_env})"
+            return ProviderRefused(text)
+        if status == 200:
+            return ToolError(text, reason="failed", host=host)
+        return ToolError(text, reason=f"http {status}", host=host)
 
     def _is_about_the_page(self, status: int) -> bool:
         """True for a reader's errors about pages: they may quote the page, whose words are not the service's."""
@@ -273,7 +281,9 @@ def _one_line(text: str) -> str:
     """Return the beginning of a foreign text in one printable line."""
     printable = "".join(char if char.isprintable() else " " for char in text[: 4 * _LINE_CHARS])
     line = " ".join(printable.split())
-    return line if len(line) <= _LINE_CHARS else f"{line[: _LINE_CHARS - 1]}…"
+    if len(line) <= _LINE_CHARS:
+        return line
+    return f"{line[: _LINE_CHARS - 1]}…"
 
 
 # --- Engines and readers
@@ -294,9 +304,11 @@ class HttpEngine(HttpService):
         ProviderRefused if the answer does not have the shape in the table: no further search would change that.
         """
         spec = self._spec
-        further = {**spec.params} if spec.kind == "serper" else {}
-        if spec.kind == "serper" and language_of(query) == "zh":
-            further |= spec.zh_params
+        further: dict[str, Any] = {}
+        if spec.kind == "serper":
+            further |= spec.params
+            if language_of(query) == "zh":
+                further |= spec.zh_params
         host = urlsplit(spec.url).hostname or ""
         try:
             answer = await self.ask_filled({"query": query, "limit": str(limit)}, further)
@@ -319,8 +331,9 @@ class HttpEngine(HttpService):
             raise ToolError(text, reason="failed", host=host)
         if code or (value_at(data, self._spec.results) is None and has_only_a_message(data)):
             raise self.failure(answer, http_status(code) or 200, host, echo=query)
-        if named := failed_sources(data):
-            text = f"{self.name}: no results, because its sources failed: {_one_line(named)}"
+        sources = failed_sources(data)
+        if sources:
+            text = f"{self.name}: no results, because its sources failed: {_one_line(sources)}"
             raise ToolError(text, reason="sources failed", host=host)
 
     def _hits(self, data: Any) -> list[Hit]:
@@ -333,11 +346,11 @@ class HttpEngine(HttpService):
             )
         paths, hits = self._spec.hit_fields, []
         for rank, row in enumerate(rows, 1):
-            found = {name: text_value(value_at(row, path)) if path else "" for name, path in paths}
-            url, title = found["url"], found["title"]
+            texts = {name: _text_at(row, path) for name, path in paths}
+            url, title = texts["url"], texts["title"]
             if url:
                 hits.append(
-                    Hit(url, url, title or url, found["snippet"], 1 / rank, found["date"], found["source"])
+                    Hit(url, url, title or url, texts["snippet"], 1 / rank, texts["date"], texts["source"])
                 )
         if rows and not hits:
             raise ProviderRefused(
@@ -382,8 +395,7 @@ class HttpReader(HttpService):
         check_report(data, text, host)
         if not text and (code := bad_code(data)):
             raise self.failure(answer, http_status(code) or 200, host)
-        title = text_value(value_at(data, self._spec.title)) if self._spec.title else ""
-        return title, text
+        return _text_at(data, self._spec.title), text
 
     def _check_text(self, answer: HttpResponse, text: str, host: str) -> None:
         """Raise what the text of an answer says of its failure: an error as JSON, or a warning in its first lines."""
@@ -436,7 +448,9 @@ def open_reader(spec: ReaderSpec, environ: Mapping[str, str], session: aiohttp.C
     """Open a page reader of the web. UsageError if its key is missing. `direct` makes its own sessions."""
     if spec.kind == "direct":
         return DirectReader(spec)
-    return (JinaReader if spec.kind == "jina" else HttpReader)(spec, environ, session)
+    if spec.kind == "jina":
+        return JinaReader(spec, environ, session)
+    return HttpReader(spec, environ, session)
 
 
 # --- Templates of requests, paths into answers
@@ -447,12 +461,20 @@ _PLACEHOLDER: Final = re.compile(r"\{(query|limit|url|key)\}")
 
 def filled_url(template: str, values: Mapping[str, str]) -> URL:
     """Fill a template with percent-encoded values, so that no value can change the structure of the address."""
-    parts = _PLACEHOLDER.split(template)
-    texts = [
-        quote(part, safe=_URL_SAFE) if i % 2 == 0 else quote(values.get(part, ""), safe="")
-        for i, part in enumerate(parts)
-    ]
+    texts: list[str] = []
+    for i, part in enumerate(_PLACEHOLDER.split(template)):
+        if i % 2 == 0:  # between placeholders, whose names stand at the odd places
+            texts.append(quote(part, safe=_URL_SAFE))
+        else:
+            texts.append(quote(values.get(part, ""), safe=""))
     return URL("".join(texts), encoded=True)
+
+
+def _text_at(value: Any, path: str) -> str:
+    """Return the text at a path of a table; "" for no path."""
+    if not path:
+        return ""
+    return text_value(value_at(value, path))
 
 
 def filled(template: Any, values: Mapping[str, str]) -> Any:

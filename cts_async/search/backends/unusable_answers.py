@@ -61,7 +61,9 @@ class _Forms:
 
 
 def _compiled(words: str | None, *, before: str = "") -> re.Pattern[str] | None:
-    return None if words is None else re.compile(f"{before}(?:{words})", re.IGNORECASE)
+    if words is None:
+        return None
+    return re.compile(f"{before}(?:{words})", re.IGNORECASE)
 
 
 @lru_cache(maxsize=1)
@@ -118,7 +120,9 @@ def _first_text(body: Any, paths: Sequence[str]) -> str:
 
 def error_message(body: Any) -> str:
     """Return the message of an error's JSON, "" if it has none."""
-    return _first_text(body, _forms().fields["message"]) if isinstance(body, Mapping) else ""
+    if not isinstance(body, Mapping):
+        return ""
+    return _first_text(body, _forms().fields["message"])
 
 
 def error_codes(body: Any) -> str:
@@ -157,8 +161,9 @@ def bad_code(body: Any) -> str:
         if value is False:  # "success": false
             return "false"
         code = text_value(value)
-        number = int(code) if code.isdecimal() and len(code) < 10 else None
-        good = code.lower() in forms.good_codes or (number is not None and 200 <= number < 300)
+        good = code.lower() in forms.good_codes
+        if code.isdecimal() and len(code) < 10:
+            good = good or 200 <= int(code) < 300
         if code and not good and not forms.good_message.fullmatch(error_message(body)):
             return code[:100]
     return ""
@@ -166,7 +171,9 @@ def bad_code(body: Any) -> str:
 
 def http_status(code: str) -> int | None:
     """Return a code as an HTTP status of an error, None if it is none."""
-    return int(code) if re.fullmatch(r"[45]\d\d", code) else None
+    if re.fullmatch(r"[45]\d\d", code):
+        return int(code)
+    return None
 
 
 def has_only_a_message(body: Any) -> bool:
@@ -184,14 +191,16 @@ def failed_sources(body: Any) -> str:
         rows = value_at(body, path)
         if not isinstance(rows, list):
             continue
-        named = []
+        sources: list[str] = []
         for row in rows[:10]:
             parts = row if isinstance(row, list) else [row]
-            texts = [text for text in map(text_value, parts) if text]
-            if texts:
-                named.append(texts[0] if len(texts) == 1 else f"{texts[0]} ({texts[1]})")
-        if named:
-            return ", ".join(named)
+            texts = list(filter(None, map(text_value, parts)))
+            if len(texts) > 1:
+                sources.append(f"{texts[0]} ({texts[1]})")
+            else:
+                sources += texts
+        if sources:
+            return ", ".join(sources)
     return ""
 
 

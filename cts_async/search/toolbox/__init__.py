@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, NamedTuple, Protocol
 
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
-from cts_async.errors import StepError, UnusableOutput, UsageError, closest
+from cts_async.errors import CTSError, StepError, ToolError, UnusableOutput, UsageError, closest
 from cts_async.plugins import TOOLS, load, load_all
 from cts_async.records import DEFAULT_TOOLS, Source, ToolFailure, ToolUse
 from cts_async.search.tools import AgentSettings, Tools, reason_of, recorded_texts
@@ -140,6 +140,7 @@ class ToolWork:
 
     async def gather(self, pieces: Iterable[Callable[[], Awaitable[ToolResult]]]) -> ToolResult:
         """Run the pieces concurrently; their texts are joined in the order asked."""
+        # Not in order of completion, as in WebDancer's demo: a resumed search has to read the same conversation.
         return _joined(await self.ctx.gather(list(pieces)))
 
     async def attempt(self, piece: Piece, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
@@ -174,7 +175,12 @@ class ToolWork:
         key = step_key(call.tool, self.ctx.job.id, self.version, arguments)
 
         async def execute(_: UnusableOutput | None) -> Executed:
-            return Executed({"text": await compute()})
+            try:
+                return Executed({"text": await compute()})
+            except CTSError:
+                raise
+            except Exception as error:  # whatever a tool of somebody else's does, it ends no run
+                raise ToolError(f"{type(error).__name__}: {error}", reason="broken tool") from error
 
         step = Step(
             name=f"{TOOL_STEP}{self.name}",
@@ -379,10 +385,10 @@ class Toolbox:
                     return tool.read(arguments)
                 except InvalidArguments as error:
                     return InvalidCall(str(error), requested.raw)
-        known = " and ".join(filter(None, (", ".join(self.names[:-1]), self.names[-1])))
-        verb = "tools are" if len(self.names) > 1 else "only tool is"
-        reason = f"there is no tool {one_line(requested.tool)[:40]!r}; the {verb} {known}"
-        return InvalidCall(reason, requested.raw)
+        names = f"the only tool is {self.names[-1]}"
+        if len(self.names) > 1:
+            names = f"the tools are {', '.join(self.names[:-1])} and {self.names[-1]}"
+        return InvalidCall(f"there is no tool {one_line(requested.tool)[:40]!r}; {names}", requested.raw)
 
     def call_rules(self, links: Sequence[str]) -> dict[str, str]:
         """The grammar rules of the calls that can be made now, by tool."""
@@ -413,9 +419,9 @@ def open_toolbox(names: Sequence[str] = DEFAULT_TOOLS) -> Toolbox:
         try:
             tools.append(load(TOOLS, name))
         except LookupError:
-            known = [tool.name for tool in every_tool().tools]
-            near = closest(name, known)
-            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(known)}"
+            every_name = every_tool().names
+            near = closest(name, every_name)
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(every_name)}"
             raise UsageError(f"--tools: no tool is called {name!r}{hint}") from None
     if not tools:
         raise UsageError("--tools: name one tool at least")

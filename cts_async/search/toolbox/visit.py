@@ -140,23 +140,23 @@ class _Visit:
         tools = self.work.tools
         if tools.extractor is None and not tools.records_pages:
             title, evidence, key = await self._local_evidence()
-            return self._result(title, evidence, (CallEvent(VisitCall.tool, self._request, key),))
+            return self._result(title, evidence, [CallEvent(VisitCall.tool, self._request, key)])
         key = ""
         if tools.records_pages:
             page, key = await tools.page(self.work.ctx, self.step, self.url)
         else:
             page = await tools.reader.fetch(self.url)
         page = Page(page.id, page.url, page.title, page.text[:MAX_PAGE_CHARS])
-        fetched: tuple[CallEvent, ...] = ()
+        fetched: list[CallEvent] = []
         if key:
-            fetched = (CallEvent(_PAGE, self.url, key),)
+            fetched.append(CallEvent(_PAGE, self.url, key))
         if tools.extractor is None:
             event = _read_by_words(self._request, key, self.max_chars, None)
-            return self._result(page.title, await self._by_words(page), (*fetched, event))
+            return self._result(page.title, await self._by_words(page), fetched + [event])
         return await self._extracted(tools.extractor, page, key, fetched)
 
     async def _extracted(
-        self, extractor: Extractor, page: Page, key: str, fetched: tuple[CallEvent, ...]
+        self, extractor: Extractor, page: Page, key: str, fetched: list[CallEvent]
     ) -> ToolResult:
         """Let a model read the page; by its words where that fails, or failed in an earlier session."""
         piece = f"extract/{self.number}"
@@ -170,16 +170,16 @@ class _Visit:
                 unread = {"lexical": f"{error.kind}: {error}"[:_WHY_CHARS]}
             else:
                 event = CallEvent(VisitCall.tool, self._request, step)
-                return self._result(page.title, evidence.within(self.max_chars), (*fetched, event))
+                return self._result(page.title, evidence.within(self.max_chars), fetched + [event])
         evidence = await self._by_words(page)
         event = _read_by_words(self._request, key, self.max_chars, unread)
-        return self._result(page.title, evidence, (*fetched, event), {piece: unread})
+        return self._result(page.title, evidence, fetched + [event], {piece: unread})
 
     def _result(
         self,
         title: str,
         evidence: Evidence,
-        events: tuple[CallEvent, ...],
+        events: list[CallEvent],
         unread: Mapping[str, Unrecorded] | None = None,
     ) -> ToolResult:
         """What was read of the page; `unread` says, by piece, why no model read it although one should have."""
@@ -188,7 +188,7 @@ class _Visit:
             text += f"\n(Chosen by its words: no model could read this page for the goal. {why['lexical']})\n"
         source = Source(self.url, title, f"{evidence.evidence}\n\n{evidence.summary}".strip(), "page")
         use = ToolUse({VisitCall.tool: 1}, lexical=int(bool(unread)))
-        return ToolResult(text, (source,), use, unread or {}, events)
+        return ToolResult(text, (source,), use, unread or {}, tuple(events))
 
     @property
     def _request(self) -> str:
