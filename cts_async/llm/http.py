@@ -129,12 +129,12 @@ class HttpEndpoint:
         total_s: float,
         idle_s: float | None = None,
         *,
-        max_bytes: int = MAX_BYTES,
+        max_bytes: int | None = None,
         keep_headers: bool = False,
     ) -> HttpResponse:
         """Send one request and return its complete response, within `total_s` and with no pause longer than `idle_s`.
 
-        `headers` are the result of `encode_headers`. The response body has at most `max_bytes`, decompressed.
+        `headers` are the result of `encode_headers`. The body has at most `max_bytes` (MAX_BYTES), decompressed.
         `keep_headers` returns all headers also of a 200. Raises TimeoutError (aiohttp.ConnectionTimeoutError where
         nothing was sent yet) and aiohttp.ClientError.
         """
@@ -160,6 +160,8 @@ class HttpEndpoint:
                     self._write(protocol, request)
                     protocol.start_timeout()
                 if response is None:
+                    if max_bytes is None:
+                        max_bytes = MAX_BYTES
                     response = await self._read(protocol, max_bytes)
                 return response
             except HttpProcessingError as error:

@@ -235,7 +235,7 @@ async def open_resources(
                 if opened_name in models and replace(opened_spec, name=name) == spec:
                     models[name] = models[opened_name]
                     return models[name]
-            limits = _limits(spec, max_outage_s)
+            limits = _lane_limits(spec, max_outage_s)
             account = spec.account
             if spec.embedded:
                 spec = await stack.enter_async_context(serving(spec, environ))
@@ -328,7 +328,7 @@ def instances_in_flight(resources: Resources) -> int:
     return enough_in_flight(widths)
 
 
-def _limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
+def _lane_limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
     if spec.embedded:
         max_outage_s = min(max_outage_s, EMBEDDED_OUTAGE_S)
     return LaneLimits(

@@ -203,7 +203,10 @@ class _Search:
             reply = _reply(turn.record)
             parsed = parse_turn(reply)
             reasoning = as_text(_response(turn.record).get("reasoning"))
-            for thought in filter(None, (reasoning, *parsed.thoughts)):
+            # Servers that parse thoughts themselves return them apart from the text.
+            if reasoning:
+                yield Event("think", step=turn, text=reasoning)
+            for thought in parsed.thoughts:
                 yield Event("think", step=turn, text=thought)
             if parsed.made_up:
                 yield Event("made_up", step=turn, text=parsed.made_up)
@@ -364,7 +367,7 @@ def _without_texts(record: Record) -> Record:
     response: dict[str, Any] = {}
     for name, value in _response(record).items():
         response[name] = None if name in _LONG_FIELDS else value
-    return {**record, "response": response}
+    return dict(record) | {"response": response}
 
 
 def _page_chars(run: OpenRun) -> int:

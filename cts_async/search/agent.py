@@ -197,6 +197,7 @@ class History:
         message = self.messages[response.at]
         latest = response is self._responses[-1]
         content = _LEFT_OUT
+        # What else stands in the latest message has to stay: the agent is to act on it.
         if latest:
             content += self._reminder + self._demand
         self.messages[response.at] = {"role": message["role"], "content": content}
@@ -272,6 +273,7 @@ class Agent:
             except UnusableOutput:
                 if not self.takes_empty:
                     raise
+                # No turn was returned that says so.
                 forced = any(turn.kind == "forced" for turn in history.turns)
             if unrecorded:
                 # The agent has continued from these failures: from now on a resumed search must repeat them.

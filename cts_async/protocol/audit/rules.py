@@ -31,7 +31,7 @@ asks for.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
 from typing import Any, Final, Literal, NamedTuple
@@ -195,9 +195,9 @@ class Rules:
             if not isinstance(request, dict):
                 yield self._finding("provenance", step, "its request is not recorded")
             else:
-                yield from self._request(step, request, record)
+                yield from self._check_request(step, request, record)
 
-    def _request(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
+    def _check_request(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
         asking = asking_step(step)
         role_step = asking or step
         role, turn = role_and_turn(role_step)
@@ -207,23 +207,23 @@ class Rules:
         if asking is not None:
             yield from self._leaks_in_question(step, request, record, asking)
         elif player is not None:
-            yield from self._custom(step, request, role, player)
+            yield from self._check_custom(step, request, role, player)
             if role == "answer":
-                yield from self._question(step, dict_at(request, "view").get("question"), turn)
+                yield from self._check_question(step, dict_at(request, "view").get("question"), turn)
             if "pairs" in self._view_names(role):
-                yield from self._custom_pairs(step, request, record)
+                yield from self._check_custom_pairs(step, request, record)
         elif role == "clarify":
-            yield from self._clarify(step, request, turn)
+            yield from self._check_clarify(step, request, turn)
         elif role == "answer":
-            yield from self._answer(step, request, record, turn)
+            yield from self._check_answer(step, request, record, turn)
         elif role == "select":
-            yield from self._select(step, request, turn)
+            yield from self._check_select(step, request, turn)
         elif role == "reformulate":
-            yield from self._reformulate(step, request, turn, self._query_of(record))
+            yield from self._check_reformulate(step, request, turn, self._query_of(record))
         elif role == "rewrite":
-            yield from self._rewrite(step, request, self._query_of(record))
+            yield from self._check_rewrite(step, request, self._query_of(record))
         else:
-            yield from self._search_turn(step, request)
+            yield from self._check_search_turn(step, request)
 
     def _custom_player(self, role: str) -> str | None:
         """Return the label of the custom role that plays a role of the protocol; None for a model or for people."""
@@ -233,18 +233,18 @@ class Rules:
             return None  # people's answers take the place of any User Answerer
         return self._run.custom.get(ROLES[role])
 
-    def _clarify(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
+    def _check_clarify(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
         k, fields = str(self._scheme.offers_per_turn), dict_at(request, "fields")
         names = {"blurred_query", "k"}
         if self._scheme.converses:
             names.add("conversation")
-        yield from self._form(step, request, self._scheme.prompt, names)
+        yield from self._check_form(step, request, self._scheme.prompt, names)
         if fields.get("k") != k:
             problem = f"k is {fields.get('k')!r}, but a turn of this run has {k}"
             yield self._finding("provenance", step, problem)
         possible: list[Conversation] = [()]
         if self._scheme.converses:
-            possible = yield from self._earlier_turns(step, fields, turn)
+            possible = yield from self._check_conversation(step, fields, turn)
             # A wrong conversation is one finding; the query is then compared with any that came before.
             possible = possible or self._replies.conversations(turn - 1)
         allowed, source = {self._queries.query}, "that of the data"
@@ -256,20 +256,22 @@ class Rules:
             yield self._finding("provenance", step, f"blurred_query is not {source}")
         yield from self._leaks(step, request, self._hidden(turn - 1), {"k": k})
 
-    def _answer(self, step: str, request: Mapping[str, Any], record: Record, turn: int) -> Iterator[Finding]:
+    def _check_answer(
+        self, step: str, request: Mapping[str, Any], record: Record, turn: int
+    ) -> Iterator[Finding]:
         fields = dict_at(request, "fields")
         question = fields.get("clarification_question")
         if self._run.people is not None:  # they were asked one question, without a conversation
-            yield from self._answer_of_people(step, record, self._run.people)
+            yield from self._check_answer_of_people(step, record, self._run.people)
         elif self._scheme.mode == "respond":
             names = {"clarification_question", "conversation"}
-            yield from self._form(step, request, "respond", names, of_user=True)
-            yield from self._earlier_turns(step, fields, turn)
+            yield from self._check_form(step, request, "respond", names, of_user=True)
+            yield from self._check_conversation(step, fields, turn)
         else:
-            yield from self._form(step, request, "answer", {"clarification_question"}, of_user=True)
-        yield from self._question(step, question, turn)
+            yield from self._check_form(step, request, "answer", {"clarification_question"}, of_user=True)
+        yield from self._check_question(step, question, turn)
 
-    def _question(self, step: str, question: Any, turn: int) -> Iterator[Finding]:
+    def _check_question(self, step: str, question: Any, turn: int) -> Iterator[Finding]:
         """Check that the user was asked exactly what the Clarifier asked."""
         if self._scheme.mode == "respond":
             expected = any(offer.offered == (question,) for offer in self._replies.offers.get(turn, ()))
@@ -281,7 +283,7 @@ class Rules:
         if not expected:
             yield self._finding("provenance", step, problem, str(question))
 
-    def _answer_of_people(self, step: str, record: Record, people: HumanAnswers) -> Iterator[Finding]:
+    def _check_answer_of_people(self, step: str, record: Record, people: HumanAnswers) -> Iterator[Finding]:
         request, pairs = record.get("request"), people.get(self._instance)
         if set(request or ()) != {"fields"} or set(dict_at(request, "fields")) != {"clarification_question"}:
             problem = "its request contains more than the question"
@@ -296,11 +298,11 @@ class Rules:
             problem = "this answer was not given to the question it was matched with"
             yield self._finding("provenance", step, problem, str(text))
 
-    def _select(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
+    def _check_select(self, step: str, request: Mapping[str, Any], turn: int) -> Iterator[Finding]:
         names = {"offered_queries", "conversation"}
-        yield from self._form(step, request, "select_query", names, of_user=True)
+        yield from self._check_form(step, request, "select_query", names, of_user=True)
         fields = dict_at(request, "fields")
-        yield from self._earlier_turns(step, fields, turn)
+        yield from self._check_conversation(step, fields, turn)
         rendered_offers = []
         for offer in self._replies.offers.get(turn, ()):
             lines = [f"{number}. {query}" for number, query in enumerate(offer.offered, 1)]
@@ -309,28 +311,28 @@ class Rules:
             problem = f"offered_queries is not exactly what the Clarifier offered at turn {turn}"
             yield self._finding("provenance", step, problem)
 
-    def _reformulate(
+    def _check_reformulate(
         self, step: str, request: Mapping[str, Any], turn: int, query: str | None
     ) -> Iterator[Finding]:
-        yield from self._form(step, request, "reformulate", {"conversation"})
-        possible = yield from self._earlier_turns(step, dict_at(request, "fields"), turn + 1)
+        yield from self._check_form(step, request, "reformulate", {"conversation"})
+        possible = yield from self._check_conversation(step, dict_at(request, "fields"), turn + 1)
         if query is not None and possible:
             self._replies.pairs_of[query] = _question_answer_pairs(possible[0])
         yield from self._leaks(step, request, self._hidden(turn), {})
 
-    def _rewrite(self, step: str, request: Mapping[str, Any], q_hat: str | None) -> Iterator[Finding]:
-        yield from self._form(step, request, "rewrite", {"blurred_query", "qa_pairs"})
+    def _check_rewrite(self, step: str, request: Mapping[str, Any], query: str | None) -> Iterator[Finding]:
+        yield from self._check_form(step, request, "rewrite", {"blurred_query", "qa_pairs"})
         fields = dict_at(request, "fields")
         if fields.get("blurred_query") != self._queries.query:
             yield self._finding("provenance", step, "blurred_query is not that of the data")
         pairs = self._rendered_pairs(str(fields.get("qa_pairs")))
         if pairs is None:
             yield self._finding("provenance", step, "qa_pairs is not exactly what was asked and answered")
-        elif q_hat is not None:
-            self._replies.pairs_of[q_hat] = pairs
+        elif query is not None:
+            self._replies.pairs_of[query] = pairs
         yield from self._leaks(step, request, self._hidden(), {})
 
-    def _search_turn(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
+    def _check_search_turn(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
         """The agent's first request has its query and the date; later ones only name steps."""
         if step != "search/turn/1":
             free_texts = list(_free_texts(request))
@@ -339,8 +341,8 @@ class Rules:
                 yield from self._leaks_to_agent(step, free_texts)
             return
         fields = dict_at(request, "fields")
-        yield from self._form(step, request, "agent", {"question", "current_date"}, further_keys=True)
-        yield from self._searched(step, fields.get("question"))
+        yield from self._check_form(step, request, "agent", {"question", "current_date"}, further_keys=True)
+        yield from self._check_query(step, fields.get("question"))
         if fields.get("current_date") != self._run.current_date:
             yield self._finding("provenance", step, "current_date is not the run's")
         further = {name: value for name, value in request.items() if name not in ("prompt", "fields")}
@@ -356,7 +358,7 @@ class Rules:
             dates = {"current_date": self._run.current_date}
             yield from self._leaks(step, request, self._hidden_from_agent(), dates)
 
-    def _searched(self, step: str, query: Any) -> Iterator[Finding]:
+    def _check_query(self, step: str, query: Any) -> Iterator[Finding]:
         """Check that the agent got its query."""
         allowed: Collection[str]
         match self._run.system:
@@ -380,7 +382,9 @@ class Rules:
 
     # --- Requests of custom roles
 
-    def _custom(self, step: str, request: Mapping[str, Any], role: str, player: str) -> Iterator[Finding]:
+    def _check_custom(
+        self, step: str, request: Mapping[str, Any], role: str, player: str
+    ) -> Iterator[Finding]:
         """Check that the player of a role was sent exactly its view."""
         view, names = dict_at(request, "view"), self._view_names(role)
         if request.get("custom") != player:
@@ -391,7 +395,7 @@ class Rules:
             problem = f"its view is not exactly {expected}"
             yield self._finding("provenance", step, problem, ", ".join(map(str, view)) or "none")
         intent_name = "fused_query" if role == "answer" else ""
-        yield from self._parts(step, request, {"custom", "view"}, "its view", intent_name)
+        yield from self._check_parts(step, request, {"custom", "view"}, "its view", intent_name)
         if "blurred_query" in names and view.get("blurred_query") != self._queries.query:
             yield self._finding("provenance", step, "blurred_query is not that of the data")
         k = self._scheme.offers_per_turn
@@ -399,7 +403,7 @@ class Rules:
             problem = f"k is {view.get('k')!r}, but a turn of this run has {k}"
             yield self._finding("provenance", step, problem)
         if role == "search":
-            yield from self._searched(step, view.get("query"))
+            yield from self._check_query(step, view.get("query"))
         secret = self._hidden_from(step)
         if secret is not None:
             yield from self._leaks(step, request, secret, {"custom": player})
@@ -413,7 +417,7 @@ class Rules:
             return VIEWS[role] | {"pairs"}
         return VIEWS[role]
 
-    def _custom_pairs(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
+    def _check_custom_pairs(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
         role, _ = role_and_turn(step)
         recorded = dict_at(request, "view").get("pairs")
         for pairs in self._possible_pairs_at(step):
@@ -467,7 +471,7 @@ class Rules:
         # What a model or a tool has replied, the role may use in its next question.
         self._untold[role_step] = secret.minus(texts_in(record.get("response")))
 
-    def _form(
+    def _check_form(
         self,
         step: str,
         request: Mapping[str, Any],
@@ -494,9 +498,11 @@ class Rules:
             yield self._finding("provenance", step, f"its fields are not exactly {expected}", recorded)
         if not further_keys:
             intent_name = "clear_query" if of_user else ""
-            yield from self._parts(step, request, {"prompt", "fields"}, "prompt and fields", intent_name)
+            yield from self._check_parts(
+                step, request, {"prompt", "fields"}, "prompt and fields", intent_name
+            )
 
-    def _parts(
+    def _check_parts(
         self, step: str, request: Mapping[str, Any], parts: set[str], description: str, intent_name: str
     ) -> Iterator[Finding]:
         """Check that a request has nothing but these parts; with `intent_name`, also the digest of q* under it."""
@@ -533,7 +539,9 @@ class Rules:
         """Return the rewritten query of a record, as it was passed on."""
         return rewritten_query(record, self._replies.passed_on)
 
-    def _earlier_turns(self, step: str, fields: Mapping[str, Any], turn: int) -> Any:
+    def _check_conversation(
+        self, step: str, fields: Mapping[str, Any], turn: int
+    ) -> Generator[Finding, None, list[Conversation]]:
         """Check the field `conversation`, and return what the turns before number `turn` can have been."""
         text = str(fields.get("conversation"))
         possible: list[Conversation] = self._replies.rendered(turn - 1).get(text, [])
@@ -627,9 +635,9 @@ class Rules:
         for step, rewritten_queries in self._replies.rewrites.items():
             # A step that is recorded twice with one reply is one rewritten query.
             for rewritten in dict.fromkeys(rewritten_queries):
-                yield from self._additions(step, rewritten)
+                yield from self._check_rewritten_query(step, rewritten)
 
-    def _additions(self, step: str, rewritten: str) -> Iterator[Finding]:
+    def _check_rewritten_query(self, step: str, rewritten: str) -> Iterator[Finding]:
         intent, query = self._queries
         # Without a request that could be read, any recorded pair may have elicited a constraint.
         pairs = self._replies.pairs_of.get(rewritten, self._replies.pairs())
@@ -669,7 +677,7 @@ class Rules:
         if lacking:
             problem = f"it has a result, but not these steps: {', '.join(lacking)}"
             yield self._finding("missing", "results", problem)
-        elif not self._follows(line):
+        elif not self._result_follows(line):
             problem = "its result does not follow from its recorded steps"
             yield self._finding("provenance", "results", problem)
 
@@ -683,7 +691,7 @@ class Rules:
             steps.append(self._run.search_step)
         return steps
 
-    def _follows(self, line: Line) -> bool:
+    def _result_follows(self, line: Line) -> bool:
         """True if questions, answers and rewritten query are recorded ones."""
         if self._scheme.converses:
             return self._conversation_follows(line)

@@ -140,6 +140,7 @@ class ToolWork:
 
     async def gather(self, pieces: Iterable[Callable[[], Awaitable[ToolResult]]]) -> ToolResult:
         """Run the pieces concurrently; their texts are joined in the order asked."""
+        # Not in order of completion, as in WebDancer's demo: a resumed search has to read the same conversation.
         return _joined(await self.ctx.gather(list(pieces)))
 
     async def attempt(self, piece: Piece, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:

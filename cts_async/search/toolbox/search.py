@@ -26,6 +26,7 @@ from cts_async.search.toolbox import (
 from cts_async.search.tools import AgentSettings, read_hits
 from cts_async.search.turn_format import distinct_texts, first_value, without_breaks
 
+# WebDancer searches the first three; of 222 recorded calls 153 have three queries, and 18 have more.
 MAX_QUERIES: Final = 3
 MAX_QUERY_CHARS: Final = 500
 _QUERY_KEYS: Final = ("query", "queries", "q")
@@ -78,6 +79,7 @@ async def _search(work: ToolWork, number: int, query: str) -> ToolResult:
 
 def format_search(query: str, hits: Sequence[Hit], engine: str = "") -> str:
     """Format the results of one query; `engine` is the search engine's name, "" for a plain search."""
+    # The words and the order are those that WebDancer was trained to read.
     query = without_breaks(query)
     if not hits:
         return f"No results found for '{query}'. Try a more general query."
@@ -87,6 +89,7 @@ def format_search(query: str, hits: Sequence[Hit], engine: str = "") -> str:
 
 
 def _entry(number: int, hit: Hit) -> str:
+    # A bracket or a blank in the address would end the Markdown link, which visits are chosen by.
     url = hit.url.replace("(", "%28").replace(")", "%29").replace(" ", "%20")
     lines = [f"{number}. [{without_breaks(hit.title)}]({url})"]
     if hit.date:
