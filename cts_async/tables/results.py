@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final
 
 from rich.console import Console
@@ -23,6 +23,7 @@ from cts_async.runs.results import Line
 from cts_async.tables.output import counted, duration, plain, print_plainly
 from cts_async.tables.summary import agreement_sentence, cost_fields, cost_text
 from cts_async.tables.table import (
+    MISSING,
     Column,
     DataTable,
     Row,
@@ -38,6 +39,8 @@ from cts_async.tables.table import (
     with_short_note,
 )
 
+Failures = tuple[RunSummary, Sequence[Line]]
+"""Failures of one run, or of one judge of it: lines of its files."""
 MOST_FAILURES: Final = 10
 RETRIED: Final = "The same command with --retry-failed retries these."
 CAVEATS: Final[Mapping[Caveat, str]] = {
@@ -50,7 +53,7 @@ CAVEATS: Final[Mapping[Caveat, str]] = {
 
 def caveats_of(summaries: Iterable[RunSummary]) -> tuple[Caveat, ...]:
     """The caveats of runs."""
-    return caveats_in(one.manifest.caveat for one in summaries)
+    return caveats_in(summary.manifest.caveat for summary in summaries)
 
 
 def print_results(console: Console, summaries: Sequence[RunSummary]) -> None:
@@ -72,64 +75,84 @@ def print_judged(console: Console, summaries: Sequence[RunSummary], judges: Coll
     Instances that failed in their runs are only counted: they have no answer, and the runs' own command retries them.
     """
     print_scores(console, summaries)
-    runs = [one for one in summaries if results_of(one.directory) == RESULTS]
-    _print_some(console, [(one, one.failures) for one in summaries if one not in runs], PER_ITEM, RETRIED)
-    further = [(one, own.failures) for one in summaries for own in one.judges if own.judge in judges]
-    _print_some(console, further, JUDGMENTS, "The same command retries these.")
-    if n := sum(one.n_unanswered for one in runs):
+    of_candidates: list[Failures] = []
+    of_judges: list[Failures] = []
+    n_unanswered = 0
+    for summary in summaries:
+        if results_of(summary.directory) == RESULTS:
+            n_unanswered += summary.n_unanswered
+        else:
+            of_candidates.append((summary, summary.failures))
+        for scores in summary.judges:
+            if scores.judge in judges:
+                of_judges.append((summary, scores.failures))
+    _print_first(console, of_candidates, PER_ITEM, RETRIED)
+    _print_first(console, of_judges, JUDGMENTS, "The same command retries these.")
+    if n_unanswered:
         print_plainly(
             console,
-            f"Not judged: {n:,} failed in the runs; the runs' command with --retry-failed retries them.",
+            f"Not judged: {n_unanswered:,} failed in the runs; the runs' command with --retry-failed retries them.",
         )
 
 
 def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     """Print restore_score_100 with differences to orig, costs, agreement of judges and failures of tools."""
-    for notice in tool_notices([(one.label, one) for one in summaries]):
+    for notice in tool_notices([(summary.label, summary) for summary in summaries]):
         print_plainly(console, notice, "bold red")
     print_table(console, scores_table(summaries))
-    if any(one.spent.calls for one in summaries):
-        calls = (f"{one.label} {one.spent.calls:,}" for one in summaries)
-        print_plainly(console, f"Calls: {', '.join(calls)}")
-        latencies = ((one.label, one.spent.latency_per_instance_s()) for one in summaries if one.n_done)
-        if seconds := [f"{label} {of:,.1f} s" for label, of in latencies if of is not None]:
-            print_plainly(console, f"Latency per instance (median): {', '.join(seconds)}")
+    if any(summary.spent.calls for summary in summaries):
+        calls = ", ".join(f"{summary.label} {summary.spent.calls:,}" for summary in summaries)
+        print_plainly(console, f"Calls: {calls}")
+        latencies = ", ".join(_latencies(summaries))
+        if latencies:
+            print_plainly(console, f"Latency per instance (median): {latencies}")
     else:
         print_plainly(console, "No model was called.")
-    if len({one.wall_s for one in summaries}) == 1:  # else they are not of one command
+    if len({summary.wall_s for summary in summaries}) == 1:  # else they are not of one command
         print_plainly(console, f"Wall clock of the command, all attempts: {duration(summaries[0].wall_s)}")
     for line in _remarks(summaries):
         print_plainly(console, line, "yellow")
-    for agreement in pooled_agreements(one for summary in summaries for one in summary.judge_pairs):
+    pairs = chain.from_iterable(summary.judge_pairs for summary in summaries)
+    for agreement in pooled_agreements(pairs):
         print_plainly(console, f"{agreement_sentence(agreement)}.")
+
+
+def _latencies(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    for summary in summaries:
+        seconds = summary.spent.latency_per_instance_s()
+        if summary.n_done and seconds is not None:
+            yield f"{summary.label} {seconds:,.1f} s"
 
 
 def tool_notices(runs: NamedRuns) -> Iterator[str]:
     """Yield a sentence for each run whose searches or visits nearly all failed: it stands above the scores."""
     for name, run in runs:
-        yield from (f"{name}: {notice}." for notice in run.tools.notices())
+        for notice in run.tools.notices():
+            yield f"{name}: {notice}."
 
 
 def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
     """The table of results, with a row for each system and judge."""
-    rows = []
-    for one in summaries:
-        orig = _orig_of(one, summaries)
-        nothing = {"mean": None, "p50": None, "p90": None, **interval_fields("delta", None)}
-        n_scored, n_failed = f"0/{one.n_expected}", len(one.failures)
-        unjudged = {**nothing, "judge": "not judged", "scored": n_scored, "failed": n_failed}
-        judged = [_row(scores, orig if orig is not one else None) for scores in one.judges]
-        rows += [{"system": one.label, **row} for row in judged or [unjudged]]
-    columns = (
-        *(Column(name, text(name), numeric=False) for name in ("system", "judge")),
-        Column("mean", number("mean", ".2f")),
-        Column("Δ orig [95 % CI]", estimate("delta", "+.1f")),
-        *(Column(name, number(name, ".2f"), optional=True) for name in ("p50", "p90")),
-        *(Column(name, text(name)) for name in ("scored", "failed")),
-    )
+    rows: list[dict[str, Any]] = []
+    for summary in summaries:
+        orig = _orig_of(summary, summaries)
+        if orig is summary:
+            orig = None
+        for scores in summary.judges:
+            rows.append({"system": summary.label} | _scores_row(scores, orig))
+        if not summary.judges:
+            rows.append({"system": summary.label} | _unjudged_row(summary))
+    columns = list(text_columns("system", "judge"))
+    columns.append(Column("mean", number("mean", ".2f")))
+    columns.append(Column("Δ orig [95 % CI]", estimate("delta", "+.1f")))
+    columns.append(Column("p50", number("p50", ".2f"), optional=True))
+    columns.append(Column("p90", number("p90", ".2f"), optional=True))
+    columns.append(Column("scored", text("scored")))
+    columns.append(Column("failed", text("failed")))
     if any("judge_failed" in row for row in rows):
-        rows = [{**row, "judge_failed": row.get("judge_failed", 0)} for row in rows]
-        columns = (*columns, Column("by the judge", text("judge_failed")))
+        for row in rows:
+            row.setdefault("judge_failed", 0)
+        columns.append(Column("by the judge", text("judge_failed")))
     table = DataTable(
         "results", "restore_score_100", with_short_note("", rows), columns, rows, group="system"
     )
@@ -138,24 +161,36 @@ def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
 
 def _orig_of(run: RunSummary, summaries: Sequence[RunSummary]) -> RunSummary | None:
     """Return the run of orig that differences of `run` are to: if several agents have played it, that of its own."""
-    origs = [one for one in summaries if one.label == ORIG]
+    origs = [summary for summary in summaries if summary.label == ORIG]
     if len(origs) > 1:
-        origs = [one for one in origs if one.manifest.agent == run.manifest.agent]
-    return next(iter(origs), None)
+        origs = [orig for orig in origs if orig.manifest.agent == run.manifest.agent]
+    if not origs:
+        return None
+    return origs[0]
 
 
-def _row(scores: JudgeScores, orig: RunSummary | None) -> dict[str, Any]:
-    of = scores.summary
-    return {
+def _scores_row(scores: JudgeScores, orig: RunSummary | None) -> dict[str, Any]:
+    summary = scores.summary
+    row: dict[str, Any] = {
         "judge": scores.judge,
-        "mean": of.mean,
-        "p50": of.p50,
-        "p90": of.p90,
-        "scored": f"{of.n_scored}/{of.n_expected}",
-        "failed": of.n_failed,
-        **({"judge_failed": scores.n_judge_failed} if scores.n_judge_failed else {}),
-        **interval_fields("delta", difference_to(scores, orig)),
+        "mean": summary.mean,
+        "p50": summary.p50,
+        "p90": summary.p90,
+        "scored": f"{summary.n_scored}/{summary.n_expected}",
+        "failed": summary.n_failed,
     }
+    if scores.n_judge_failed:
+        row["judge_failed"] = scores.n_judge_failed
+    return row | interval_fields("delta", difference_to(scores, orig))
+
+
+def _unjudged_row(run: RunSummary) -> dict[str, Any]:
+    row: dict[str, Any] = {"mean": None, "p50": None, "p90": None}
+    row |= interval_fields("delta", None)
+    row["judge"] = "not judged"
+    row["scored"] = f"0/{run.n_expected}"
+    row["failed"] = len(run.failures)
+    return row
 
 
 def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | None:
@@ -163,31 +198,34 @@ def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | 
 
     Pairs are resampled in the order of orig's scores, that of the ids: as `cts compare` does, whatever finished first.
     """
-    baseline = next((j for j in orig.judges if j.judge == scores.judge), None) if orig else None
-    if baseline is None:
+    if orig is None:
         return None
-    theirs, own = baseline.paired(scores)
-    return paired_difference(own, theirs)
+    for orig_scores in orig.judges:
+        if orig_scores.judge == scores.judge:
+            of_orig, of_system = orig_scores.paired(scores)
+            return paired_difference(of_system, of_orig)
+    return None
 
 
 def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
     """Yield what a reader of the scores has to know. Names, hosts and reasons in them are untrusted text."""
     counts: dict[str, set[int]] = defaultdict(set)
     for summary in summaries:
-        for scores in summary.judges:
-            of = scores.summary
-            counts[scores.judge].add(of.n_scored)
-            if of.n_failed and of.mean is not None:
-                means = (
-                    f"mean {of.mean:.2f}; {of.mean_failed_as_0:.2f} with {of.n_failed} failed counted as 0"
+        for by_judge in summary.judges:
+            scores = by_judge.summary
+            counts[by_judge.judge].add(scores.n_scored)
+            if scores.n_failed and scores.mean is not None:
+                yield (
+                    f"{summary.label}, {by_judge.judge}: mean {scores.mean:.2f}; {scores.mean_failed_as_0:.2f} with "
+                    f"{scores.n_failed} failed counted as 0."
                 )
-                yield f"{summary.label}, {scores.judge}: {means}."
         for judge, n in summary.unjudged.items():
             yield (
                 f"{summary.label}: {judge} has still to judge {counted(n, 'answer')}; "
                 "the same command adds its verdicts."
             )
-    if differing := [judge for judge, ns in counts.items() if len(ns) > 1]:
+    differing = [judge for judge, ns in counts.items() if len(ns) > 1]
+    if differing:
         yield (
             f"n differs between systems ({', '.join(differing)}): their means are over different instances; Δ is over "
             "the instances that both have."
@@ -198,9 +236,11 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
     yield from other_models(summaries)
     yield from dropped_parameters(summaries)
     for summary in summaries:
-        yield from (f"{summary.label}: {line}" for line in cut_prompt_lines(summary.spent.cuts.by_model()))
+        for line in cut_prompt_lines(summary.spent.cuts.by_model()):
+            yield f"{summary.label}: {line}"
     for summary in summaries:
-        yield from (f"{summary.label}: {line}" for line in summary.tools.lines())
+        for line in summary.tools.lines():
+            yield f"{summary.label}: {line}"
 
 
 def other_models(summaries: Sequence[RunSummary]) -> Iterator[str]:
@@ -208,11 +248,11 @@ def other_models(summaries: Sequence[RunSummary]) -> Iterator[str]:
 
     A reply that does not name its model counts as the requested one's.
     """
-    for asked, served in _replies(summaries).items():
+    for requested, served in _replies(summaries).items():
         for model, n in served.items():
-            if is_other_model(asked, model):
+            if is_other_model(requested, model):
                 share = f"{n} of {served.total()} replies"
-                yield f"Another model answered: {printable_name(model)} gave {share} for {printable_name(asked)}"
+                yield f"Another model answered: {printable_name(model)} gave {share} for {printable_name(requested)}"
 
 
 def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
@@ -220,21 +260,22 @@ def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
     dropped: Counter[tuple[str, str]] = Counter()
     for summary in summaries:
         for model, parameters in summary.spent.dropped.items():
-            dropped.update({(model, name): n for name, n in parameters.items()})
+            for name, n in parameters.items():
+                dropped[model, name] += n
     replies = _replies(summaries)
     for (model, name), n in dropped.items():
-        shown = printable_name(name)
+        parameter = printable_name(name)
         affected = f"{n} of {replies[model].total()} replies were made without"
-        saved = f'drops = ["{shown}"] in its table of cts.toml saves the refused request'
-        yield f"Without {shown}: {printable_name(model)} refuses it, {affected} ({saved})"
+        remedy = f'drops = ["{parameter}"] in its table of cts.toml saves the refused request'
+        yield f"Without {parameter}: {printable_name(model)} refuses it, {affected} ({remedy})"
 
 
 def _replies(summaries: Sequence[RunSummary]) -> dict[str, Counter[str]]:
     """Count replies by requested model and by the model that answered."""
     replies: dict[str, Counter[str]] = defaultdict(Counter)
     for summary in summaries:
-        for asked, served in summary.spent.served.items():
-            replies[asked] += served
+        for requested, served in summary.spent.served.items():
+            replies[requested] += served
     return replies
 
 
@@ -243,23 +284,27 @@ def print_failures(console: Console, summaries: Sequence[RunSummary]) -> None:
 
     A judge's failure on an answer is one of that judge: other judges' labels for it stand.
     """
-    failures = [(one, lines) for one in summaries for lines in one.own_failures]
-    _print_some(console, failures, f"{RESULTS} and {JUDGMENTS}/", RETRIED)
+    failures: list[Failures] = []
+    for summary in summaries:
+        for lines in summary.own_failures:
+            failures.append((summary, lines))
+    _print_first(console, failures, f"{RESULTS} and {JUDGMENTS}/", RETRIED)
 
 
-def _print_some(
-    console: Console, failures: Sequence[tuple[RunSummary, Sequence[Line]]], where: str, then: str
-) -> None:
-    """Print the first MOST_FAILURES, the file (`where`) with all of them, and how to retry them (`then`)."""
-    n_failed = sum(len(lines) for _, lines in failures)
-    for summary, line in islice(((one, line) for one, lines in failures for line in lines), MOST_FAILURES):
-        error = line["error"]
-        found = f"failed: {summary.directory.name} {line['id']} at {error['step']}: {error['message']}"
-        print_plainly(console, plain(found), "red")
+def _print_first(console: Console, failures: Sequence[Failures], file: str, remedy: str) -> None:
+    """Print the first MOST_FAILURES, the file with all of them, and how to retry them."""
+    n_failed = 0
+    for summary, lines in failures:
+        # Lines are read from the file when they are looked at: no more of them than are printed.
+        for line in lines[: max(0, MOST_FAILURES - n_failed)]:
+            error = line["error"]
+            text = f"failed: {summary.directory.name} {line['id']} at {error['step']}: {error['message']}"
+            print_plainly(console, plain(text), "red")
+        n_failed += len(lines)
     if n_failed > MOST_FAILURES:
-        print_plainly(console, f"... and {n_failed - MOST_FAILURES} more in {where}", "red")
+        print_plainly(console, f"... and {n_failed - MOST_FAILURES} more in {file}", "red")
     if n_failed:
-        print_plainly(console, then)
+        print_plainly(console, remedy)
 
 
 # --- Runs of conversations without scores (cts converse)
@@ -279,20 +324,19 @@ class ConversationReport:
 
 def conversations_table(summaries: Sequence[RunSummary]) -> DataTable:
     """How the conversations of whole runs went and what they cost."""
-    rows = [
-        {
-            "run": str(one.directory),
-            "system": one.label,
-            "done": one.n_done,
-            "failed": len(one.failures),
-            "expected": one.n_expected,
-            "unknown_rate": one.unknown_rate,
-            "calls": one.spent.calls,
-            "tokens": sum(sum(used.values()) for used in one.spent.tokens.values()),
-            **cost_fields(one),
+    rows: list[dict[str, Any]] = []
+    for summary in summaries:
+        row: dict[str, Any] = {
+            "run": str(summary.directory),
+            "system": summary.label,
+            "done": summary.n_done,
+            "failed": len(summary.failures),
+            "expected": summary.n_expected,
+            "unknown_rate": summary.unknown_rate,
+            "calls": summary.spent.calls,
+            "tokens": sum(tokens.total() for tokens in summary.spent.tokens.values()),
         }
-        for one in summaries
-    ]
+        rows.append(row | cost_fields(summary))
     columns = (
         Column("system", text("system"), numeric=False),
         Column("done", lambda row: f"{row['done']}/{row['expected']}"),
@@ -334,28 +378,29 @@ def runs_table(runs: NamedRuns) -> DataTable:
 def _run_row(name: str, run: RunSummary) -> Row:
     manifest = run.manifest
     n_failed = len(run.failures)
-    return {
+    row: dict[str, Any] = {
         "system": marked(name, manifest.caveat),
         "directory": str(run.directory),
         "began": manifest.started or None,
         "ended": manifest.last_session.end or None,
         "data": manifest.identity.data.name or None,
-        **{role: manifest.players.get(role) for role in _ROLES},
-        "judges": ", ".join(scores.judge for scores in run.judges) or None,
-        "done": run.n_done,
-        "failed": n_failed,
-        "missing": max(0, run.n_expected - manifest.n_absent - run.n_done - n_failed),
-        "expected": run.n_expected,
     }
+    for role in _ROLES:
+        row[role] = manifest.players.get(role)
+    row["judges"] = ", ".join(scores.judge for scores in run.judges) or None
+    row["done"] = run.n_done
+    row["failed"] = n_failed
+    row["missing"] = max(0, run.n_expected - manifest.n_absent - run.n_done - n_failed)
+    row["expected"] = run.n_expected
+    return row
 
 
 def effort_table(runs: NamedRuns) -> DataTable:
     """Cost of the runs, with the mean of their scoring judge."""
     rows = [_effort_row(name, run) for name, run in runs]
-    whole = dict.fromkeys(("calls", "failed_attempts", "input_tokens", "output_tokens"), ",")
     columns = (
         *text_columns("system"),
-        *number_columns(mean=".2f", **whole),
+        *number_columns(mean=".2f", calls=",", failed_attempts=",", input_tokens=",", output_tokens=","),
         Column("cost", cost_text),
         Column("usd per instance", number("usd_per_instance", ".4f")),
         Column("s per instance", number("latency_per_instance_s", ".1f")),
@@ -370,26 +415,31 @@ def effort_table(runs: NamedRuns) -> DataTable:
 
 def _effort_row(name: str, run: RunSummary) -> Row:
     spent = run.spent
+    row: dict[str, Any] = {"system": name, "mean": None}
+    if run.judges:
+        row["mean"] = run.judges[0].summary.mean
+    row["calls"] = spent.calls
+    row["failed_attempts"] = spent.failed_attempts
+    row["input_tokens"] = sum(tokens["input"] for tokens in spent.tokens.values())
+    row["output_tokens"] = sum(tokens["output"] for tokens in spent.tokens.values())
+    row |= cost_fields(run)
+    row["latency_per_instance_s"] = spent.latency_per_instance_s()
+    row["usd_per_instance"] = None
     cost = spent.cost_usd(run.manifest.prices)
-    finished = run.n_done + len(run.failures)
-    return {
-        "system": name,
-        "mean": run.judges[0].summary.mean if run.judges else None,
-        "calls": spent.calls,
-        "failed_attempts": spent.failed_attempts,
-        "input_tokens": sum(used["input"] for used in spent.tokens.values()),
-        "output_tokens": sum(used["output"] for used in spent.tokens.values()),
-        **cost_fields(run),
-        "latency_per_instance_s": spent.latency_per_instance_s(),
-        "usd_per_instance": cost / finished if cost is not None and finished else None,
-        "hours": run.wall_s / 3600,
-    }
+    n_finished = run.n_done + len(run.failures)
+    if cost is not None and n_finished:
+        row["usd_per_instance"] = cost / n_finished
+    row["hours"] = run.wall_s / 3600
+    return row
 
 
 def failures_table(runs: NamedRuns) -> DataTable:
     """Failures by step and kind, the most frequent first, each with one example."""
-    causes = [row for name, run in runs for row in _failures_of(name, run)]
-    rows = sorted(causes, key=lambda row: -row["n"])[:MOST_KINDS]
+    causes: list[Row] = []
+    for name, run in runs:
+        causes += _failures_of(name, run)
+    causes.sort(key=lambda row: -row["n"])
+    rows = causes[:MOST_KINDS]
     columns = (
         *text_columns("system", "step", "kind"),
         *number_columns(n="d"),
@@ -417,18 +467,15 @@ def _failures_of(name: str, run: RunSummary) -> Iterator[Row]:
 
 def health_table(runs: NamedRuns) -> DataTable:
     """The share of searches and visits that worked; no rows if nothing was searched."""
-    rows = [
-        {
-            "system": name,
-            "tool": word,
-            "asked": run.tools.asked.get(tool, 0),
-            "failed": run.tools.n_failed(tool),
-            "worked": run.tools.share(tool),
-        }
-        for name, run in runs
-        for tool, word in run.tools.tools().items()
-        if run.tools.asked.get(tool)
-    ]
+    rows: list[Row] = []
+    for name, run in runs:
+        for tool, word in run.tools.tools().items():
+            n_asked = run.tools.asked.get(tool, 0)
+            if n_asked:
+                n_failed, worked = run.tools.n_failed(tool), run.tools.share(tool)
+                rows.append(
+                    {"system": name, "tool": word, "asked": n_asked, "failed": n_failed, "worked": worked}
+                )
     columns = (*text_columns("system", "tool"), *number_columns(asked=",", failed=",", worked=".1%"))
     caption = "queries searched and pages visited by the agent, and those that failed"
     return DataTable("tool_health", "Searches and visits", caption, columns, rows)
@@ -436,11 +483,10 @@ def health_table(runs: NamedRuns) -> DataTable:
 
 def causes_table(runs: NamedRuns) -> DataTable:
     """The most frequent causes of failed searches and visits of each run."""
-    rows = [
-        {"system": name, "tool": tool, "host": host, "reason": reason, "n": n}
-        for name, run in runs
-        for (tool, host, reason), n in ranked(run.tools.failed)[:MOST]
-    ]
+    rows: list[Row] = []
+    for name, run in runs:
+        for (tool, host, reason), n in ranked(run.tools.failed)[:MOST]:
+            rows.append({"system": name, "tool": tool, "host": host, "reason": reason, "n": n})
     columns = (*text_columns("system", "tool", "host", "reason"), *number_columns(n=","))
     caption = f"at most {MOST} causes a run"
     return DataTable("tool_failures", "Searches and visits that failed", caption, columns, rows)
@@ -448,13 +494,13 @@ def causes_table(runs: NamedRuns) -> DataTable:
 
 def served_table(runs: NamedRuns) -> DataTable:
     """The models that answered, as servers named them, if that is not only the requested one."""
-    rows = [
-        {"system": name, "asked": asked, "served": served, "replies": n}
-        for name, run in runs
-        for asked, by in sorted(run.spent.served.items())
-        if set(by) != {asked}
-        for served, n in ranked(by)
-    ]
+    rows: list[Row] = []
+    for name, run in runs:
+        for requested, replies in sorted(run.spent.served.items()):
+            if set(replies) == {requested}:
+                continue
+            for served, n in ranked(replies):
+                rows.append({"system": name, "asked": requested, "served": served, "replies": n})
     columns = (*text_columns("system", "asked", "served"), *number_columns(replies=","))
     caption = "as servers call what answered"
     return DataTable("served_models", "Models that answered", caption, columns, rows)
@@ -462,4 +508,10 @@ def served_table(runs: NamedRuns) -> DataTable:
 
 def _day(key: str) -> Callable[[Row], str]:
     """Show a time without seconds and zone: "2026-11-21 10:00"."""
-    return lambda row: str(row[key])[:16].replace("T", " ") if row[key] else "-"
+
+    def show(row: Row) -> str:
+        if not row[key]:
+            return MISSING
+        return str(row[key])[:16].replace("T", " ")
+
+    return show

@@ -59,8 +59,8 @@ def column_notes() -> Mapping[str, Mapping[str, str]]:
     return tomllib.loads(text)
 
 
-def columns(table: str, most: int) -> list[str]:
-    """Return the names of a table's columns, with `most` questions and answers."""
+def columns(table: str, n_questions: int) -> list[str]:
+    """Return the names of a table's columns, with so many questions and answers."""
     names: list[str] = []
     numbered: list[str] = []
     for name in column_notes()[table]:
@@ -68,7 +68,8 @@ def columns(table: str, most: int) -> list[str]:
             numbered.append(name.removesuffix("N"))
             continue
         if numbered:
-            names += [f"{stem}{n}" for n in range(1, most + 1) for stem in numbered]
+            for n in range(1, n_questions + 1):
+                names += [f"{stem}{n}" for stem in numbered]
             numbered = []
         names.append(name)
     return names
@@ -79,17 +80,24 @@ def column_type(table: str, column: str) -> str:
     if FURTHER in column:
         return "text"
     notes = column_notes()[table]
-    numbered = _NUMBER.sub(NUMBERED, column)
-    meaning = notes[column] if column in notes else notes[numbered]
+    if column not in notes:
+        column = _NUMBER.sub(NUMBERED, column)
+    meaning = notes[column]
     return meaning.partition(":")[0].removesuffix(" or null")
 
 
-def tables_of(found: Sequence[RunPath]) -> Tables:
+def tables_of(found_runs: Sequence[RunPath]) -> Tables:
     """Read runs as rows. Raises InputError."""
-    runs = [read_path(one.path, without=()) for one in found]
-    most = max((len(one.questions) for run in runs for _, one in run.outcomes()), default=0)
-    names = columns("instances", most)
-    instances, remarks = list[Row](), list[str]()
+    runs = [read_path(found_run.path, without=()) for found_run in found_runs]
+    n_questions = 0
+    for run in runs:
+        for _, item in run.outcomes():
+            n_questions = max(n_questions, len(item.questions))
+    names = columns("instances", n_questions)
+    instances: list[Row] = []
+    nuggets: list[Row] = []
+    judges: list[Row] = []
+    remarks: list[str] = []
     further = _further_columns(runs)
     if len(further) > MAX_FURTHER:
         remarks.append(
@@ -98,14 +106,17 @@ def tables_of(found: Sequence[RunPath]) -> Tables:
         del further[MAX_FURTHER:]
     names += further
     for run in runs:
-        rest, remark = unfinished(run)
-        for row in _instances(run, rest):
+        waiting, problems = unfinished(run)
+        for row in _instances(run, waiting):
             instances.append({name: row.get(name) for name in names})
-        remarks += (*run.contradictions, *remark)
+        nuggets += _nuggets(run)
+        judges += _verdicts(run)
+        remarks += run.contradictions
+        remarks += problems
     return Tables(
         instances=instances,
-        nuggets=[row for run in runs for row in _nuggets(run)],
-        judges=[row for run in runs for row in _verdicts(run)],
+        nuggets=nuggets,
+        judges=judges,
         paths=tuple(run.directory for run in runs),
         remarks=tuple(remarks),
     )
@@ -129,59 +140,64 @@ def unfinished(run: FinishedRun) -> tuple[list[Instance], list[str]]:
         return [], [f"{about}; which ones is not recorded."]
     try:
         dataset = reopen_data(manifest_of(run.directory))
-        first = islice(dataset.instances(), run.n_expected)
-        return [one for one in first if one.id not in run.items and one.id not in run.failures], []
+        waiting: list[Instance] = []
+        for instance in islice(dataset.instances(), run.n_expected):  # of a run with --limit the first ones
+            if instance.id not in run.items and instance.id not in run.failures:
+                waiting.append(instance)
     except (InputError, UsageError) as error:
         return [], [f"{about}; which ones is unknown: {error}."]
+    return waiting, []
 
 
 def _about(run: FinishedRun) -> Row:
     return {"run": run.directory.name, "system": run.system}
 
 
-def _instances(run: FinishedRun, rest: Sequence[Instance]) -> Iterator[Row]:
+def _instances(run: FinishedRun, waiting: Sequence[Instance]) -> Iterator[Row]:
     """Yield the rows of a run by id: the finished ones and the failures, then the unfinished ones."""
-    spent = _SpendingColumns(run.directory)
-    head = {**_about(run), "clarifier": run.clarifier or None, "k": run.k}
-    for id, one in run.outcomes():
-        row: Row = {**head, "id": id}
-        if isinstance(one, FailedItem):
-            row |= {"status": "failed", **_queries(one), **_conversation(one), **_error(one.failure)}
+    spending = _SpendingColumns(run.directory)
+    head = _about(run) | {"clarifier": run.clarifier or None, "k": run.k}
+    for id, item in run.outcomes():
+        row = head | {"id": id}
+        if isinstance(item, FailedItem):
+            row["status"] = "failed"
+            row |= _queries(item) | _conversation(item) | _error(item.failure)
         else:
-            row |= _answered(one, run.scoring or None)
+            row |= _answered(item, run.scoring)
             if not run.searched:  # its empty answer is none
                 row |= {"status": "unsearched", "answer": None}
-        yield row | spent.of(id)
-    for instance in rest:
-        yield {
-            **head,
-            "id": instance.id,
-            "status": "unfinished",
-            **_queries(instance),
-            **spent.of(instance.id),
-        }
+        yield row | spending.of(id)
+    for instance in waiting:
+        row = head | {"id": instance.id, "status": "unfinished"}
+        yield row | _queries(instance) | spending.of(instance.id)
 
 
-def _answered(item: Item, scoring: str | None) -> Row:
-    row = {**_queries(item), **_conversation(item), "answer": item.answer}
-    verdict = item.verdicts.get(scoring) if scoring else None
-    if verdict:
-        return {"status": "scored", **row, "judge": scoring, "score": verdict.score}
+def _answered(item: Item, scoring: str) -> Row:
+    """The fields of an answer, scored by the judge of that name; "" if nobody has scored the run."""
+    row = _queries(item) | _conversation(item)
+    row["answer"] = item.answer
+    row["status"] = "unjudged"
+    if scoring in item.verdicts:
+        row |= {"status": "scored", "judge": scoring, "score": item.verdicts[scoring].score}
+        return row
     # Judges are independent: the failure of another one is in the table of judges, and leaves this score as it is.
-    failure = item.unjudged.get(scoring) if scoring else next(iter(item.unjudged.values()), None)
-    if failure:
-        return {"status": "failed", **row, **_error(failure)}
-    return {"status": "unjudged", **row}
+    failures = list(item.unjudged.values())
+    if scoring:
+        failures = [failure for judge, failure in item.unjudged.items() if judge == scoring]
+    if failures:
+        row["status"] = "failed"
+        row |= _error(failures[0])
+    return row
 
 
-def _conversation(one: Item | FailedItem) -> Row:
+def _conversation(item: Item | FailedItem) -> Row:
     """What an instance was asked and answered, and the query that followed; of a failed one as far as it got."""
-    row: Row = {f"question_{n}": text for n, text in enumerate(one.questions, 1)}
-    row |= {f"answer_{n}": text for n, text in enumerate(one.answers, 1)}
-    if isinstance(one, Item) or one.answers:
-        row["n_unknown"] = sum(one.unknown)
-    row["rewritten_query"] = one.rewritten_query or None
-    return row | _further(one)
+    row: Row = {f"question_{n}": text for n, text in enumerate(item.questions, 1)}
+    row |= {f"answer_{n}": text for n, text in enumerate(item.answers, 1)}
+    if isinstance(item, Item) or item.answers:
+        row["n_unknown"] = sum(item.unknown)
+    row["rewritten_query"] = item.rewritten_query or None
+    return row | _further(item)
 
 
 def _further(item: Item | FailedItem) -> Row:
@@ -192,8 +208,8 @@ def _further(item: Item | FailedItem) -> Row:
     return row
 
 
-def _queries(of: Any) -> Row:
-    return {"fused_query": of.intent or None, "blurred_query": of.query or None}
+def _queries(item: Item | FailedItem | Instance) -> Row:
+    return {"fused_query": item.intent or None, "blurred_query": item.query or None}
 
 
 def _error(failure: Failure) -> Row:
@@ -230,15 +246,17 @@ def _nuggets(run: FinishedRun) -> Iterator[Row]:
     for item in run.items.values():
         for judge, verdict in item.verdicts.items():
             for nugget, coverage in verdict.coverage.items():
-                weight = verdict.weights[nugget]
-                about = {**_about(run), "id": item.id, "judge": judge}
-                yield {**about, "nugget": nugget, "weight": weight, "coverage": coverage}
+                row = _about(run) | {"id": item.id, "judge": judge}
+                yield row | {"nugget": nugget, "weight": verdict.weights[nugget], "coverage": coverage}
 
 
 def _verdicts(run: FinishedRun) -> Iterator[Row]:
-    empty = dict.fromkeys(("score", *_ERROR))
     for item in run.items.values():
-        for judge in sorted({*item.verdicts, *item.unjudged}):
-            verdict = item.verdicts.get(judge)
-            outcome = {"score": verdict.score} if verdict else _error(item.unjudged[judge])
-            yield {**_about(run), "judge": judge, "id": item.id, **empty, **outcome}
+        for judge in sorted(item.verdicts.keys() | item.unjudged.keys()):
+            row = _about(run) | {"judge": judge, "id": item.id, "score": None}
+            row |= dict.fromkeys(_ERROR)
+            if judge in item.verdicts:
+                row["score"] = item.verdicts[judge].score
+            else:
+                row |= _error(item.unjudged[judge])
+            yield row
