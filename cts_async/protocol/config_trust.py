@@ -294,11 +294,9 @@ def _price_concerns(entry: str, spec: Spec, before: Spec | None) -> Iterator[Con
 
     Another host has prices of its own: what is moved needs consent anyway, unless it is moved to this machine.
     """
-    if (
-        not isinstance(spec, ModelSpec)
-        or not isinstance(before, ModelSpec)
-        or _destination(spec) != _destination(before)
-    ):
+    if not isinstance(spec, ModelSpec) or not isinstance(before, ModelSpec):
+        return
+    if _destination(spec) != _destination(before):
         return
     for name in _PRICES:
         price, usual = getattr(spec, name), getattr(before, name)

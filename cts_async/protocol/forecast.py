@@ -543,7 +543,6 @@ def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Fore
     names: set[str] = set()
     for system in plan.systems:
         names.update(plan.players(system).values())
-    # Those that code of the user's may ask besides have no number of calls to forecast.
     players = [spec for name, spec in plan.specs.items() if name in names]
     # The last turn of a search answers, all others call a tool.
     services, tool_work = _tool_work(plan, sum(n_left.values()) * (turns - 1))

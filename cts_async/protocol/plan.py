@@ -477,8 +477,8 @@ def make_plan(
     if config.budget.max_usd is not None:
         check_prices(specs.values())
     limit = config.limit
-    smoke = config.data == "sample" and specs and all(spec.embedded for spec in specs.values())
-    if smoke and limit is None:
+    only_embedded = bool(specs) and all(spec.embedded for spec in specs.values())
+    if limit is None and config.data == "sample" and only_embedded:
         limit = SMOKE_LIMIT
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
     if config.as_published:

@@ -501,7 +501,7 @@ def _target_notes(plan: JudgePlan, target: Target) -> dict[str, Any]:
     notes = {**plan.manifest_notes(), "n_expected": target.n_expected}
     if target.answers.n_absent:
         notes["n_answers"] = len(target.answers)
-    further_judges = plan.settings
+    further_judges = dict(plan.settings)
     # The scoring judge's settings are the identity.
     further_judges.pop(target.scoring or "", None)
     judges = with_judges(manifest_or_empty(target.directory), further_judges)
