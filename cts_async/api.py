@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 from cts_async.config import JudgeConfig, RunConfig, suggestion, user_config_file
 from cts_async.errors import InputError, RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
-from cts_async.runs.finished import find_runs
+from cts_async.runs.selection import find_runs
 from cts_async.tables.rows import Tables as Tables
 from cts_async.tables.rows import tables_of
 

@@ -20,20 +20,12 @@ from cts_async.errors import UsageError
 from cts_async.pages.instance import instance_page
 from cts_async.records import Caveat
 from cts_async.runs.files import is_conversation, is_gold_build
-from cts_async.runs.finished import (
-    ORIG,
-    FinishedRun,
-    RunPath,
-    check_same_data,
-    find_runs,
-    of_one_agent,
-    read_runs,
-    sibling_origs,
-)
+from cts_async.runs.finished import FinishedRun, read_runs
 from cts_async.runs.gold_texts import GoldTexts
 from cts_async.runs.index import Json, Refused
-from cts_async.runs.manifest import manifest_of
+from cts_async.runs.manifest import ORIG, manifest_of
 from cts_async.runs.open_run import whole_run
+from cts_async.runs.selection import RunPath, check_same_data, find_runs, runs_of_latest_agent, sibling_origs
 from cts_async.tables import results
 from cts_async.tables.comparison import (
     NO_ANSWERS,
@@ -115,7 +107,7 @@ def gather(
     if is_gold_build(found[0].path):  # find_runs leaves gold out if there is anything else
         raise UsageError(f"{found[0].path}: gold that cts gold built; name the runs that are scored by it")
     if not baseline:
-        found = of_one_agent(found, notes.append)
+        found = runs_of_latest_agent(found, notes.append)
     named = tuple(one.path for one in found)
     runs = [path for path in named if not is_conversation(path)]
     check_same_data(path for path in named if path not in runs)
