@@ -363,7 +363,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
     candidates = results == PER_ITEM and (directory / JUDGMENTS).is_dir()
     by_id = manifest.identity.system == ORIG
     mark = no_fingerprint
-    if candidates or several_judges:
+    if files and (candidates or several_judges):
         # With several judges also to count distinct answers: some of a run's answers are the same, and were judged once.
         mark = judged_fingerprint
     lines = ResultColumns(directory / results, mark, labels=several_judges, by_id=by_id)
