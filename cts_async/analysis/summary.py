@@ -113,29 +113,29 @@ class ResultColumns:
 
     def matched(self, other: ResultColumns) -> tuple[Array, Array]:
         """Return the rows of both that are about the same answer, as far as they say so."""
-        _, here, there = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
+        _, rows, other_rows = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
         if len(self._marks) and len(other._marks):
-            same = about_same(self._marks[here], other._marks[there])
-            here, there = here[same], there[same]
-        return here, there
+            same = about_same(self._marks[rows], other._marks[other_rows])
+            rows, other_rows = rows[same], other_rows[same]
+        return rows, other_rows
 
     def compared(self, other: ResultColumns) -> JudgePair:
         """Compare the labels and scores of two judges' verdicts on the same answers and nuggets."""
-        here, there = self.matched(other)
-        same = (self._counts[here] == other._counts[there]) & (self._counts[here] > 0)
-        here, there = here[same], there[same]
-        pairs = label_pairs(self._labels_of(here).astype(int) * len(LABELS) + other._labels_of(there))
+        rows, other_rows = self.matched(other)
+        same = (self._counts[rows] == other._counts[other_rows]) & (self._counts[rows] > 0)
+        rows, other_rows = rows[same], other_rows[same]
+        pairs = label_pairs(self._labels_of(rows).astype(int) * len(LABELS) + other._labels_of(other_rows))
         # Not every line names its answer: of the verdicts that `cts run` wrote only the results do.
-        marks = self._marks_of(here)
-        marks = np.where(marks == 0, other._marks_of(there), marks)
+        marks = self._marks_of(rows)
+        marks = np.where(marks == 0, other._marks_of(other_rows), marks)
         return JudgePair(
             self.judge or "",
             other.judge or "",
             pairs,
-            self.scores[here],
-            other.scores[there],
+            self.scores[rows],
+            other.scores[other_rows],
             marks,
-            self._counts[here],
+            self._counts[rows],
         )
 
     def _marks_of(self, rows: Array) -> Array:
@@ -295,9 +295,9 @@ class JudgeScores:
 
     def paired(self, other: JudgeScores) -> tuple[Array, Array]:
         """Return both scores of every instance that has both, in the order of this one."""
-        _, here, there = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
-        order = np.argsort(here)
-        return self.scores[here[order]], other.scores[there[order]]
+        _, rows, other_rows = np.intersect1d(self.ids, other.ids, assume_unique=True, return_indices=True)
+        order = np.argsort(rows)
+        return self.scores[rows[order]], other.scores[other_rows[order]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +363,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
     candidates = results == PER_ITEM and (directory / JUDGMENTS).is_dir()
     by_id = manifest.identity.system == ORIG
     mark = no_fingerprint
-    if candidates or several_judges:
+    if files and (candidates or several_judges):
         # With several judges also to count distinct answers: some of a run's answers are the same, and were judged once.
         mark = judged_fingerprint
     lines = ResultColumns(directory / results, mark, labels=several_judges, by_id=by_id)

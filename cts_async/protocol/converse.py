@@ -7,7 +7,7 @@ A run of `cts converse` is a `cts run` without the search: the same steps under 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +17,7 @@ from typing import Any, Final
 from cts_async.config import ConverseConfig, RunConfig
 from cts_async.datasets import open_dataset
 from cts_async.engine.events import Events
-from cts_async.engine.runner import Job
+from cts_async.engine.runner import Context, Job
 from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.conversation import answered_questions, converse, prompt_of, prompts_of
@@ -224,24 +224,36 @@ def _jobs(plan: ConversePlan, resources: Resources, files: Files) -> Iterator[Jo
                     system=system,
                     every_turn=True,
                 )
-                yield run.job(instance.id, walk, partial(_lines_of, system, instance))
+                yield run.job(instance.id, partial(_hold, walk=walk), partial(_lines_of, system, instance))
 
 
-def _lines_of(
-    system: System, instance: Instance, ended: tuple[ConversationTurn, ...] | StepError
-) -> EndedLines:
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A conversation, and by step what replies had beyond their forms."""
+
+    turns: tuple[ConversationTurn, ...]
+    further: Mapping[str, Mapping[str, Any]]
+
+
+async def _hold(ctx: Context, walk: Callable[[Context], Awaitable[tuple[ConversationTurn, ...]]]) -> _Held:
+    return _Held(await walk(ctx), ctx.further)
+
+
+def _lines_of(system: System, instance: Instance, ended: _Held | StepError) -> EndedLines:
     """What is recorded of a conversation; questions that nobody answered are listed in `turns` only."""
     if isinstance(ended, StepError):
         return [(None, failure_line(system.label, instance, ended))]
-    questions, answers = answered_questions(ended)
-    line = {
+    questions, answers = answered_questions(ended.turns)
+    line: dict[str, Any] = {
         "id": instance.id,
         "system": system.label,
         "fused_query": instance.intent,
         "blurred_query": instance.query,
         "k": system.k,
-        **conversation_json(system.scheme, system.mode, ended),
+        **conversation_json(system.scheme, system.mode, ended.turns),
         "questions": questions,
         "answers": [answer.text for answer in answers],
     }
+    if ended.further:
+        line["further"] = ended.further
     return [(None, line)]

@@ -28,7 +28,7 @@ from cts_async.config import JudgeConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
 from cts_async.engine.journal import Journal
-from cts_async.engine.lane import Lane
+from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Job, Runner
 from cts_async.errors import ParameterRefused, RateLimited, StepError, UnusableOutput, UsageError
 from cts_async.llm.catalog import load_catalogue
@@ -205,8 +205,11 @@ def test_lexical_judge_has_one_task_in_flight_next_to_others(tmp_path: Path) -> 
     config = configured(tmp_path, "http://127.0.0.1:9/v1")
     work = JudgingWork.from_plan(planned_judging(tmp_path, config, "out"))
 
+    def lane_of(account: str, name: str, limits: LaneLimits) -> Lane:
+        return Lane(name, limits)
+
     async def main() -> list[int]:
-        async with work.opened(KEYS, Events(), lambda *account: None, workers=2) as bench:  # type: ignore[arg-type]
+        async with work.opened(KEYS, Events(), lane_of, workers=2) as bench:
             return list(bench.in_flight)
 
     # 256 places: one process has 384 in flight, and so has each of two workers, since demand moves between them.

@@ -150,6 +150,19 @@ def test_a_models_reason_is_in_viewer_report_and_export(
     assert sorted(after.splitlines()) == sorted(before.splitlines())
 
 
+def test_reasons_in_a_conversation_are_by_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    golden_world.unpack("0.7.0", tmp_path, *golden_world.WORLD)
+    monkeypatch.chdir(tmp_path)
+    write_config(Path())
+    role = script(tmp_path, "lab.py", FUNCTION)
+    words = "--all baseline --data talks.jsonl --corpus docs.jsonl --mode respond --turns 2 --limit 1 -q"
+    result = cts("converse", "-m", f"{role}:ask", *words.split())
+    assert result.exit_code == 0, (result.output, result.stderr)
+    (results,) = Path("runs").glob("*/results.jsonl")
+    line = json.loads(results.read_text("utf-8").splitlines()[0])
+    assert line["further"]["clarify/1"] == {"rationale": "they are open", "sure": 0.5}
+
+
 FUNCTION = """
 from cts_async import role
 

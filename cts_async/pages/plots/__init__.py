@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
@@ -44,7 +45,7 @@ __all__ = [
     "write_figures",
 ]
 
-_Made: TypeAlias = Iterator[Figure | LeftOutFigure]
+_Candidates: TypeAlias = Iterator[Figure | LeftOutFigure]
 
 _UNNAMED: Final = frozenset({"agreement", "answerability", "type_gain", "calibration"})
 """Figures without names of systems, which carry the mark of a smoke test in the others."""
@@ -75,66 +76,86 @@ def figures(
     one of `turns` for each Clarifier of `cts converse`; those in `embedded_talks` were played by the embedded model.
     `judgments` names the documents searched for `turns`, and who judged them: pseudo-judgments must be recognisable.
     """
-    systems = [(one.label, one.caveat) for one in compared.board.entrants] if compared else []
-    if diagnosed:
-        systems += [(one.system.label, one.system.caveat) for one in diagnosed.diagnosis.systems]
-    series = {label: place for place, label in enumerate(dict(systems))}
-    made: list[Figure | LeftOutFigure] = []
+    caveats: dict[str, Caveat] = {}
     if compared:
-        made += _of_scores(compared, summaries, series)
+        for entrant in compared.board.entrants:
+            caveats[entrant.label] = entrant.caveat
     if diagnosed:
-        made += _of_questions(diagnosed.diagnosis, series)
-    made += _of_turns(turns, compared.seed if compared else 0, judgments, embedded_talks)
-    labels = {caveat: [name for name, own in dict(systems).items() if own == caveat] for _, caveat in systems}
-    return Drawn(
-        tuple(_with_marks(one, labels) for one in made if isinstance(one, Figure)),
-        tuple(one for one in made if isinstance(one, LeftOutFigure)),
-    )
+        for diagnosis in diagnosed.diagnosis.systems:
+            caveats[diagnosis.system.label] = diagnosis.system.caveat
+    # One numbering for all figures, so that a system has the same colour in each.
+    series = {label: place for place, label in enumerate(caveats)}
+    seed = 0
+    candidates: list[Figure | LeftOutFigure] = []
+    if compared:
+        seed = compared.seed
+        candidates += _score_figures(compared, summaries, series)
+    if diagnosed:
+        candidates += _question_figures(diagnosed.diagnosis, series)
+    candidates += _turn_figures(turns, seed, judgments, embedded_talks)
+    labels: dict[Caveat, list[str]] = defaultdict(list)
+    for label, caveat in caveats.items():
+        labels[caveat].append(label)
+    drawn: list[Figure] = []
+    left_out: list[LeftOutFigure] = []
+    for candidate in candidates:
+        if isinstance(candidate, Figure):
+            drawn.append(_with_marks(candidate, labels))
+        else:
+            left_out.append(candidate)
+    return Drawn(tuple(drawn), tuple(left_out))
 
 
-def _of_scores(compared: RunsCompared, summaries: Sequence[RunSummary], series: Mapping[str, int]) -> _Made:
+def _score_figures(
+    compared: RunsCompared, summaries: Sequence[RunSummary], series: Mapping[str, int]
+) -> _Candidates:
     """Figures of scores by the first judge, which give a system the same colour (its place in `series`)."""
     board, baseline = compared.board, compared.baseline
+    names = {entrant.label: marked(entrant.label, entrant.caveat) for entrant in board.entrants}
     if compared.judged and compared.judged[0].standings:
         judge, standings = compared.judged[0].judge, compared.judged[0].standings
         systems = scored_systems(board, judge, compared.seed)
         against = versus(systems, baseline)
         # As in tables: means over other instances each can order two systems otherwise than their pairs do.
         yield scores.leaderboard_figure(scored_systems(board, judge, compared.seed, common=True), judge)
-        yield scores.gain(standings, {one.label: one.name for one in systems}, baseline, judge)
+        yield scores.gain(standings, names, baseline, judge)
         yield scores.distribution(systems)
         yield scores.better_or_worse(against, baseline)
         yield scores.gain_by_instance(against, board.ids, series, baseline)
         yield scores.cost(systems, summaries, series)
         yield scores.time(systems, summaries, series)
-    names = {one.label: marked(one.label, one.caveat) for one in board.entrants}
     yield scores.judges(compared.robustness, names)
     yield scores.agreement(compared.robustness)
 
 
-def _of_questions(found: Diagnosis, series: Mapping[str, int]) -> _Made:
-    yield questions.unknown_by_turn(found.systems, series)
-    yield questions.region_unknown_by_turn(found.systems, series)
-    yield questions.question_types(found.systems)
-    yield questions.answerability(found.budgets)
-    yield questions.type_gain(found.budgets)
-    yield questions.known_answers(found.systems, series)
-    yield questions.ask_or_not_figure(found.systems, series)
-    yield questions.calibration(found.calibration)
+def _question_figures(diagnosis: Diagnosis, series: Mapping[str, int]) -> _Candidates:
+    yield questions.unknown_by_turn(diagnosis.systems, series)
+    yield questions.region_unknown_by_turn(diagnosis.systems, series)
+    yield questions.question_types(diagnosis.systems)
+    yield questions.answerability(diagnosis.budgets)
+    yield questions.type_gain(diagnosis.budgets)
+    yield questions.known_answers(diagnosis.systems, series)
+    yield questions.ask_or_not_figure(diagnosis.systems, series)
+    yield questions.calibration_figure(diagnosis.calibration)
 
 
-def _of_turns(
+def _turn_figures(
     turns: Sequence[TurnRetrieval], seed: int, judgments: str, embedded_talks: Collection[str]
-) -> _Made:
-    clarifiers = [found for found in turns if found.cells]
-    for place, found in enumerate(clarifiers, start=1):
-        for measure in found.measures:
-            caveat: Caveat = SMOKE_TEST if found.clarifier in embedded_talks else ""
-            figure = scores.turns(found, measure, seed, caveat=caveat, judgments=judgments)
-            yield scores.for_clarifier(figure, found.name, place) if len(clarifiers) > 1 else figure
+) -> _Candidates:
+    clarifiers = [retrieval for retrieval in turns if retrieval.cells]
+    for place, retrieval in enumerate(clarifiers, start=1):
+        caveat: Caveat = ""
+        if retrieval.clarifier in embedded_talks:
+            caveat = SMOKE_TEST
+        for measure in retrieval.measures:
+            figure = scores.turns(retrieval, measure, seed, caveat=caveat, judgments=judgments)
+            # Names are files' and anchors', and those of two Clarifiers would be the same.
+            if len(clarifiers) > 1:
+                figure = scores.for_clarifier(figure, retrieval.name, place)
+            yield figure
 
 
-_PLAYED: Final[Mapping[Caveat, str]] = {SMOKE_TEST: "the embedded model", MADE_UP: "scripts, no model,"}
+_PLAYERS: Final[Mapping[Caveat, str]] = {SMOKE_TEST: "the embedded model", MADE_UP: "scripts, no model,"}
 
 
 def _with_marks(figure: Figure, labels: Mapping[Caveat, Sequence[str]]) -> Figure:
@@ -142,25 +163,31 @@ def _with_marks(figure: Figure, labels: Mapping[Caveat, Sequence[str]]) -> Figur
 
     For a smoke test only if it shows no names of systems, which are marked themselves.
     """
-    for caveat, player in _PLAYED.items():
-        if labels.get(caveat) and (caveat == MADE_UP or figure.name in _UNNAMED):
-            figure = _with_mark(
-                figure, caveat, f" {caveat.capitalize()}: {player} played for {joined_names(labels[caveat])}."
-            )
+    for caveat, player in _PLAYERS.items():
+        if not labels.get(caveat):
+            continue
+        if caveat == MADE_UP or figure.name in _UNNAMED:
+            remark = f" {caveat.capitalize()}: {player} played for {joined_names(labels[caveat])}."
+            figure = _with_mark(figure, caveat, remark)
     return figure
 
 
 def _with_mark(figure: Figure, mark: str, remark: str) -> Figure:
     """The figure with `mark` in its corner, and `remark` after its texts."""
-    layout = figure.spec["layout"]
-    corner = {"xref": "paper", "x": 1, "xanchor": "right", "yref": "paper", "y": 1, "yanchor": "bottom"}
-    changed = {
-        "annotations": [
-            *layout.get("annotations", ()),
-            {**corner, "text": mark, "showarrow": False},
-        ],
-        "margin": {**layout.get("margin", {}), "t": _MARK_PX},
-        "height": layout["height"] + _MARK_PX,
+    layout = dict(figure.spec["layout"])
+    corner = {
+        "xref": "paper",
+        "x": 1,
+        "xanchor": "right",
+        "yref": "paper",
+        "y": 1,
+        "yanchor": "bottom",
+        "text": mark,
+        "showarrow": False,
     }
-    spec = {**figure.spec, "layout": {**layout, **changed}}
+    layout["annotations"] = list(layout.get("annotations", ())) + [corner]
+    # Higher by what the mark takes, so that the axes keep their size.
+    layout["margin"] = dict(layout.get("margin", {})) | {"t": _MARK_PX}
+    layout["height"] += _MARK_PX
+    spec = dict(figure.spec) | {"layout": layout}
     return replace(figure, alt=figure.alt + remark, caption=figure.caption + remark, spec=spec)

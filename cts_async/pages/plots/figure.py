@@ -12,6 +12,7 @@ and stand only in fields that plotly does not treat as templates (`text`, `hover
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import unescape
@@ -23,7 +24,7 @@ import numpy as np
 import orjson
 from rich.cells import cell_len
 
-from cts_async.analysis.board import Array, Board
+from cts_async.analysis.board import REFERENCES, Array, Board
 from cts_async.analysis.diagnose import SystemDiagnosis
 from cts_async.analysis.stats import FEWEST, Difference, paired_differences, wilson
 from cts_async.tables.output import plain
@@ -52,8 +53,8 @@ def template(theme: Theme) -> dict[str, Any]:
     template = orjson.dumps(style["template"]).decode()
     for name, value in style["themes"][theme].items():
         template = template.replace(f'"${name}"', orjson.dumps(value).decode())
-    found: dict[str, Any] = orjson.loads(template)
-    return found
+    themed: dict[str, Any] = orjson.loads(template)
+    return themed
 
 
 def escaped(text: str) -> str:
@@ -67,12 +68,17 @@ def folded(text: str, width: int = NAME_WIDTH) -> str:
     Of a longer name the middle is left out: systems differ at the beginning (the model) and at the end (the budget).
     """
     whole = plain(text, "\N{REPLACEMENT CHARACTER}")
-    letters = max(1, width // 2) if cell_len(whole) > len(whole) else width
-    lines, keep = wrap(whole, letters), min(len(whole), _MAX_LINES * letters)
+    letters = width
+    # `wrap` counts characters, and a Chinese one takes two columns: as if all of them did.
+    if cell_len(whole) > len(whole):
+        letters = max(1, width // 2)
+    lines = wrap(whole, letters)
+    n_shown = min(len(whole), _MAX_LINES * letters)
+    # How many characters fit depends on where lines break, so one more is dropped until they do.
     while len(lines) > _MAX_LINES:
-        keep -= 1
-        tail = keep // 3
-        lines = wrap(f"{whole[: keep - tail]}…{whole[len(whole) - tail :]}", letters)
+        n_shown -= 1
+        tail = n_shown // 3
+        lines = wrap(f"{whole[: n_shown - tail]}…{whole[len(whole) - tail :]}", letters)
     return "<br>".join(map(escaped, lines))
 
 
@@ -82,8 +88,17 @@ Spec: TypeAlias = dict[str, Any]
 Interval: TypeAlias = tuple[float, float]
 
 SYMBOLS: Final = (
-    *("circle", "square", "diamond", "triangle-up", "cross", "triangle-down", "star", "x", "hexagon"),
-    *("bowtie", "pentagon"),
+    "circle",
+    "square",
+    "diamond",
+    "triangle-up",
+    "cross",
+    "triangle-down",
+    "star",
+    "x",
+    "hexagon",
+    "bowtie",
+    "pentagon",
 )
 """With 11 symbols, 8 colours and 5 dashes no two of 88 series look alike."""
 DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash")
@@ -164,26 +179,38 @@ def scored_systems(board: Board, judge: str, seed: int, *, common: bool = False)
     shared = present[:, present.any(axis=0)].all(axis=1)
     if common and shared.any():
         scores = scores[shared]
+    # Of scores themselves, not of differences: means with the same bootstrap intervals as gains have.
     means = paired_differences(scores, seed=seed)
-    found = []
+    systems: list[Scored] = []
     for entrant, column, mean in zip(board.entrants, scores.T, means, strict=True):
-        if mean:
-            name = marked(entrant.label, entrant.caveat)
-            reference = entrant.system in ("orig", "gold")
-            found.append(Scored(entrant.label, name, entrant.k, reference, entrant.directory, column, mean))
-    return tuple(found)
+        if mean is None:
+            continue
+        system = Scored(
+            label=entrant.label,
+            name=marked(entrant.label, entrant.caveat),
+            k=entrant.k,
+            reference=entrant.system in REFERENCES,
+            directory=entrant.directory,
+            scores=column,
+            mean=mean,
+        )
+        systems.append(system)
+    return tuple(systems)
 
 
 def whiskers(systems: Sequence[Scored]) -> str:
     """A caption's words for the whiskers of systems of one board."""
-    n = counts(one.mean.n for one in systems)
-    few = f", none below {FEWEST}" if any(one.mean.n < FEWEST for one in systems) else ""
-    return f"Whiskers are 95 % bootstrap intervals of the mean over n = {n} scored instances{few}"
+    n = [system.mean.n for system in systems]
+    words = f"Whiskers are 95 % bootstrap intervals of the mean over n = {count_range(n)} scored instances"
+    # With fewer instances no whisker is drawn at all.
+    if min(n) < FEWEST:
+        words += f", none below {FEWEST}"
+    return words
 
 
-def name_of(one: SystemDiagnosis) -> str:
+def diagnosed_name(diagnosed: SystemDiagnosis) -> str:
     """A diagnosed system's name beside its numbers."""
-    return marked(one.system.label, one.system.caveat)
+    return marked(diagnosed.system.label, diagnosed.system.caveat)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -211,15 +238,21 @@ class Versus:
 
 def versus(systems: Sequence[Scored], baseline: str) -> tuple[Versus, ...]:
     """Every other system against the baseline; none if that is "" or has no score."""
-    base = next((one.scores for one in systems if one.label == baseline), None)
-    found = []
-    for one in systems if base is not None else ():
-        gains = one.scores - base
+    scores_by_label = {system.label: system.scores for system in systems}
+    base = scores_by_label.get(baseline)
+    if base is None:
+        return ()
+    compared: list[Versus] = []
+    for system in systems:
+        if system.label == baseline:
+            continue
+        gains = system.scores - base
         rows = np.flatnonzero(~np.isnan(gains))
-        if one.label != baseline and len(rows):
+        if len(rows):
+            # Stable, so that equal gains are in the order of the board in every figure.
             order = np.argsort(-gains[rows], kind="stable")
-            found.append(Versus(one.label, one.name, gains[rows][order], rows[order]))
-    return tuple(found)
+            compared.append(Versus(system.label, system.name, gains[rows][order], rows[order]))
+    return tuple(compared)
 
 
 def nothing_shared(baseline: str) -> str:
@@ -247,9 +280,9 @@ class Dot:
     """Its interval, drawn as a whisker."""
 
 
-def mean_point(at: float, found: Difference, label: str, form: str = ".2f") -> Dot:
+def mean_point(at: float, mean: Difference, label: str, form: str = ".2f") -> Dot:
     """A mean with its interval."""
-    return Dot(at, found.mean, f"{label}\n{interval(found, form)}\nn = {found.n:,}", found.ends)
+    return Dot(at, mean.mean, f"{label}\n{mean_text(mean, form)}\nn = {mean.n:,}", mean.ends)
 
 
 def share_point(at: float, part: int, n: int, label: str) -> Dot:
@@ -259,19 +292,25 @@ def share_point(at: float, part: int, n: int, label: str) -> Dot:
     return Dot(at, 100 * part / n, text, (100 * low, 100 * high))
 
 
-def row_points(name: str, points: Sequence[Dot], *, series: int = 0, form: str = "", **more: Any) -> Spec:
+def row_points(name: str, points: Sequence[Dot], *, series: int = 0, form: str = "", **fields: Any) -> Spec:
     """Points in rows, their values on the x axis; with a `form` also written above them."""
     if form:
-        texts = [format(one.value, form) for one in points]
-        more |= {"mode": "markers+text", "text": texts, "textposition": "top center"}
-    return _scatter(name, points, "x", series, **more)
+        texts = [format(point.value, form) for point in points]
+        fields |= {"mode": "markers+text", "text": texts, "textposition": "top center"}
+    return _scatter(name, points, "x", series, **fields)
 
 
-def lines(name: str, points: Sequence[Dot], *, series: int = 0, markers: bool = True, **more: Any) -> Spec:
-    """Points joined by a line with the dash of its series, their values on the y axis."""
-    line = {"dash": DASHES[series % len(DASHES)], "width": 2, **more.pop("line", {})}
-    mode = "lines+markers" if markers else "lines"
-    return _scatter(name, points, "y", series, mode=mode, line=line, **more)
+def lines(
+    name: str, points: Sequence[Dot], *, series: int = 0, markers: bool = True, shape: str = ""
+) -> Spec:
+    """Points joined by a line with the dash of its series, their values on the y axis; `shape` is plotly's."""
+    line = {"dash": DASHES[series % len(DASHES)], "width": 2}
+    if shape:
+        line["shape"] = shape
+    mode = "lines"
+    if markers:
+        mode = "lines+markers"
+    return _scatter(name, points, "y", series, mode=mode, line=line)
 
 
 def dots(name: str, points: Sequence[Dot], *, series: int = 0) -> Spec:
@@ -279,25 +318,35 @@ def dots(name: str, points: Sequence[Dot], *, series: int = 0) -> Spec:
     return _scatter(name, points, "y", series)
 
 
-def _scatter(name: str, points: Sequence[Dot], axis: str, series: int, **more: Any) -> Spec:
+def _scatter(
+    name: str, points: Sequence[Dot], value_axis: Literal["x", "y"], series: int, **fields: Any
+) -> Spec:
+    place_axis = "x"
+    if value_axis == "x":
+        place_axis = "y"
     trace: Spec = {
         "type": "scatter",
         "mode": "markers",
         "name": folded(name, LEGEND_WIDTH),
-        "x" if axis == "y" else "y": [one.at for one in points],
-        axis: [one.value for one in points],
+        place_axis: [point.at for point in points],
+        value_axis: [point.value for point in points],
         "marker": {"symbol": SYMBOLS[series % len(SYMBOLS)]},
-        **hovering([one.text for one in points]),
     }
-    if any(one.ends for one in points):
-        ends = [one.ends or (one.value, one.value) for one in points]
-        trace[f"error_{axis}"] = {
-            "type": "data",
-            "symmetric": False,
-            "array": [high - one.value for one, (_, high) in zip(points, ends, strict=True)],
-            "arrayminus": [one.value - low for one, (low, _) in zip(points, ends, strict=True)],
-        }
-    return trace | more
+    trace |= hover_fields([point.text for point in points])
+    if any(point.ends for point in points):
+        trace[f"error_{value_axis}"] = _whisker_lengths(points)
+    return trace | fields
+
+
+def _whisker_lengths(points: Sequence[Dot]) -> Spec:
+    """Plotly's error bars, which are lengths and not ends; 0 for a point without an interval."""
+    above: list[float] = []
+    below: list[float] = []
+    for point in points:
+        low, high = point.ends or (point.value, point.value)
+        above.append(high - point.value)
+        below.append(point.value - low)
+    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
 
 
 def placeholder() -> Spec:
@@ -311,30 +360,44 @@ def in_series(by_place: Mapping[int, Spec]) -> list[Spec]:
 
 
 def share_bars(
-    kind: str, names: Sequence[str], counts: Sequence[int], of: Sequence[int], *, place: int
+    kind: str, names: Sequence[str], counts: Sequence[int], totals: Sequence[int], *, place: int
 ) -> Spec:
     """One part of 100 % bars, a row for each name, with a pattern of its own; empty rows are 0 %."""
-    shares = [100 * count / n if n else 0.0 for count, n in zip(counts, of, strict=True)]
-    rows = zip(names, counts, of, shares, strict=True)
-    faint = {"fillmode": "overlay", "fgopacity": 0.3, "solidity": 0.2}  # numbers on it stay legible
-    return {
+    shares: list[float] = []
+    numbers: list[str] = []
+    texts: list[str] = []
+    for name, count, total in zip(names, counts, totals, strict=True):
+        share = 0.0
+        if total:
+            share = 100 * count / total
+        number = ""
+        if share >= _MIN_SHARE:
+            number = f"{share:.0f}"
+        shares.append(share)
+        numbers.append(number)
+        texts.append(f"{name}\n{kind}: {count:,} of {total:,} ({share:.1f} %)")
+    shape = PATTERNS[place % len(PATTERNS)]
+    # Faint, so that numbers on it stay legible.
+    pattern = {"shape": shape, "fillmode": "overlay", "fgopacity": 0.3, "solidity": 0.2}
+    bars: Spec = {
         "type": "bar",
         "orientation": "h",
         "name": kind,
         "x": shares,
         "y": list(range(len(names))),
-        "marker": {"pattern": {"shape": PATTERNS[place % len(PATTERNS)], **faint}},
-        "text": [f"{share:.0f}" if share >= _MIN_SHARE else "" for share in shares],
-        **hovering([f"{name}\n{kind}: {count:,} of {n:,} ({share:.1f} %)" for name, count, n, share in rows]),
+        "marker": {"pattern": pattern},
+        "text": numbers,
     }
+    return bars | hover_fields(texts)
 
 
-def hovering(texts: Sequence[str]) -> Spec:
-    """Texts of unknown origin shown on hover, line by line."""
-    return {
-        "hovertext": [LINE_BREAK.join(map(escaped, text.split("\n"))) for text in texts],
-        "hoverinfo": "text",
-    }
+def hover_fields(texts: Sequence[str]) -> Spec:
+    """Fields of a trace that shows texts of unknown origin on hover, line by line."""
+    return {"hovertext": [_hover_text(text) for text in texts], "hoverinfo": "text"}
+
+
+def _hover_text(text: str) -> str:
+    return LINE_BREAK.join(map(escaped, text.split("\n")))
 
 
 def unescaped(label: str) -> str:
@@ -344,25 +407,37 @@ def unescaped(label: str) -> str:
 
 def hover_texts(trace: Spec) -> list[str]:
     """All texts on hover of a trace, row by row; line breaks are LINE_BREAK."""
-    texts = trace.get("hovertext") or []
-    return [text for row in texts for text in ([row] if isinstance(row, str) else row) if text]
+    texts: list[str] = []
+    for row in trace.get("hovertext") or []:
+        # A heat map has a list of texts for each row, other traces have one text for each point.
+        if isinstance(row, str):
+            texts.append(row)
+        else:
+            texts += row
+    return [text for text in texts if text]
 
 
 def side_by_side(series: Sequence[Sequence[Dot]], apart: float = BESIDE) -> list[list[Dot]]:
     """Points of several series, moved around their tick so that whiskers do not overlap; one alone stays on it."""
-    there: dict[float, list[int]] = {}
+    series_at_tick: dict[float, list[int]] = defaultdict(list)
     for number, points in enumerate(series):
         for point in points:
-            there.setdefault(point.at, []).append(number)
-    return [
-        [replace(point, at=point.at + _offset(number, there[point.at], apart)) for point in points]
-        for number, points in enumerate(series)
-    ]
+            series_at_tick[point.at].append(number)
+    moved_series: list[list[Dot]] = []
+    for number, points in enumerate(series):
+        moved: list[Dot] = []
+        for point in points:
+            offset = _offset(number, series_at_tick[point.at], apart)
+            moved.append(replace(point, at=point.at + offset))
+        moved_series.append(moved)
+    return moved_series
 
 
-def _offset(number: int, among: Sequence[int], apart: float) -> float:
-    n = len(among)
-    return min(apart, MAX_ASIDE / max(1, n - 1)) * (among.index(number) - (n - 1) / 2)
+def _offset(number: int, numbers_at_tick: Sequence[int], apart: float) -> float:
+    """How far the point of a series is from its tick, which stays in the middle of all points there."""
+    n = len(numbers_at_tick)
+    step = min(apart, MAX_ASIDE / max(1, n - 1))
+    return step * (numbers_at_tick.index(number) - (n - 1) / 2)
 
 
 # --- Figures
@@ -380,10 +455,12 @@ def figure(
     **layout: Any,
 ) -> Figure:
     """A figure; `height` in px is without the legend below. Its text alternative is by default that of its traces."""
-    named = [trace["name"] for trace in traces if trace.get("showlegend") is not False] if legend else []
-    sizes = {"height": height + legend_height(named), "showlegend": legend}
-    spec = {"data": list(traces), "layout": {**layout, **sizes}}
-    return Figure(name, title, caption, alt or alternative(traces), spec)
+    if legend:
+        entries = [trace["name"] for trace in traces if trace.get("showlegend") is not False]
+        height += legend_height(entries)
+    layout |= {"height": height, "showlegend": legend}
+    spec = {"data": list(traces), "layout": layout}
+    return Figure(name, title, caption, alt or text_alternative(traces), spec)
 
 
 def rows_figure(
@@ -394,39 +471,43 @@ def rows_figure(
     rows: Sequence[str],
     *,
     row_px: int = ROW_PX,
-    yaxis: Mapping[str, Any] | None = None,
-    **more: Any,
+    y_range: tuple[float, float] | None = None,
+    **layout: Any,
 ) -> Figure:
     """A figure of named rows, the first on top: row i stands at i. A name on several lines makes all rows higher."""
     labels = [folded(row) for row in rows]
-    most = max(label.count(LINE_BREAK) + 1 for label in labels)
+    # Plotly's axes grow upwards: the greater end comes first, so that row 0 is on top.
+    bottom, top = y_range or (len(rows) - 0.4, -0.6)
     axis = {
         "tickmode": "array",
         "tickvals": list(range(len(rows))),
         "ticktext": labels,
-        "range": [len(rows) - 0.4, -0.6],
+        "range": [bottom, top],
         "showgrid": False,
         "ticks": "",
-        **(yaxis or {}),
     }
-    height = 90 + max(row_px, 8 + _LINE_PX * most) * max(len(rows), 2)
-    return figure(name, title, caption, traces, height=height, yaxis=axis, **more)
+    n_lines = max(label.count(LINE_BREAK) + 1 for label in labels)
+    row_height = max(row_px, 8 + _LINE_PX * n_lines)
+    height = 90 + row_height * max(len(rows), 2)
+    return figure(name, title, caption, traces, height=height, yaxis=axis, **layout)
 
 
-def alternative(traces: Sequence[Spec]) -> str:
+def text_alternative(traces: Sequence[Spec]) -> str:
     """The first and the last point of every series, as far as there is room."""
-    found: list[str] = []
+    texts: list[str] = []
     for trace in traces:
-        texts = hover_texts(trace)
-        found += dict.fromkeys(texts[:1] + texts[-1:])
-    more = [f"and {len(found) - MAX_IN_ALTERNATIVE} more"] if len(found) > MAX_IN_ALTERNATIVE else []
-    points = [unescape(text.replace(LINE_BREAK, ", ")) for text in found[:MAX_IN_ALTERNATIVE]]
-    return f"{'; '.join([*points, *more])}."
+        points = hover_texts(trace)
+        # A series of one point is named once.
+        texts += dict.fromkeys(points[:1] + points[-1:])
+    sentences = [unescape(text.replace(LINE_BREAK, ", ")) for text in texts[:MAX_IN_ALTERNATIVE]]
+    if len(texts) > MAX_IN_ALTERNATIVE:
+        sentences.append(f"and {len(texts) - MAX_IN_ALTERNATIVE} more")
+    return f"{'; '.join(sentences)}."
 
 
-def axis(title: str, **more: Any) -> Spec:
+def axis(title: str, **fields: Any) -> Spec:
     """An axis; its title names the unit."""
-    return {"title": {"text": title}, **more}
+    return {"title": {"text": title}} | fields
 
 
 def percent_axis(title: str, *, room: float = 0.0) -> Spec:
@@ -436,11 +517,17 @@ def percent_axis(title: str, *, room: float = 0.0) -> Spec:
 
 def legend_height(names: Sequence[str]) -> int:
     """Height in px of a legend on a phone: all entries are as wide as the widest."""
-    lines = [name.split("<br>") for name in names]
-    widest = max((cell_len(unescape(line)) for of in lines for line in of), default=0)
+    widest = 0
+    n_lines: list[int] = []
+    for name in names:
+        lines = name.split(LINE_BREAK)
+        n_lines.append(len(lines))
+        widest = max(widest, *(cell_len(unescape(line)) for line in lines))
     in_a_row = max(1, _PHONE_PX // (_SYMBOL_PX + _LETTER_PX * widest))
-    rows = [lines[i : i + in_a_row] for i in range(0, len(lines), in_a_row)]
-    return sum(4 + _LINE_PX * max(map(len, row)) for row in rows)
+    height = 0
+    for i in range(0, len(names), in_a_row):
+        height += 4 + _LINE_PX * max(n_lines[i : i + in_a_row])
+    return height
 
 
 def vertical_line(x: float) -> Spec:
@@ -456,29 +543,38 @@ def horizontal_line(y: float) -> Spec:
 # --- Words of captions
 
 
-def interval(found: Difference, spec: str = ".1f") -> str:
+def mean_text(mean: Difference, form: str = ".1f") -> str:
     """`66.7 [50.0, 83.3]`, with a remark if the interval is not reliable; the mean alone where there is none."""
-    if found.nowhere and spec.startswith("+"):
+    # A form with a sign is that of a gain; a mean score of 0 is an ordinary score.
+    if mean.nowhere and form.startswith("+"):
         return NO_DIFFERENCE
-    if found.interval is None:
-        return f"{found.mean:{spec}}"
-    text = with_interval(found.mean, *found.interval, spec)
-    if not found.too_short:
+    if mean.interval is None:
+        return f"{mean.mean:{form}}"
+    low, high = mean.interval
+    text = with_interval(mean.mean, low, high, form)
+    if not mean.too_short:
         return text
-    differing = found.n if found.n_differ is None else found.n_differ
-    return f"{text} (too short, {differing} of {found.n} differ)"
+    n_differ = mean.n
+    if mean.n_differ is not None:
+        n_differ = mean.n_differ
+    return f"{text} (too short, {n_differ} of {mean.n} differ)"
 
 
-def counts(values: Iterable[int]) -> str:
+def count_range(counts: Iterable[int]) -> str:
     """`518`, or `500 to 518` if they differ."""
-    found = sorted(values)
-    low, high = found[0], found[-1]
-    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    ascending = sorted(counts)
+    low, high = ascending[0], ascending[-1]
+    if low == high:
+        return f"{low:,}"
+    return f"{low:,} to {high:,}"
 
 
 def joined_names(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`; of more than six the first five. Names may be of unknown origin."""
     clean = [printable(name) for name in names]
-    if len(clean) > 6:
-        clean = [*clean[:5], f"{len(clean) - 5} more"]
-    return clean[0] if len(clean) == 1 else f"{', '.join(clean[:-1])} and {clean[-1]}"
+    if len(clean) == 1:
+        return clean[0]
+    ending = clean.pop()
+    if len(clean) > 5:
+        ending = f"{len(names) - 5} more"
+    return f"{', '.join(clean[:5])} and {ending}"

@@ -26,8 +26,11 @@ from cts_async.safe_files import atomic_writer
 
 def plotly_path() -> Path:
     """plotly.js of the installed package, which is not imported (a second). Raises UsageError if it is missing."""
-    found = find_spec("plotly")
-    for folder in (found.submodule_search_locations or ()) if found else ():
+    spec = find_spec("plotly")
+    folders: Sequence[str] = ()
+    if spec is not None:
+        folders = spec.submodule_search_locations or ()
+    for folder in folders:
         path = Path(folder) / "package_data" / "plotly.min.js"
         if path.is_file():
             return path
@@ -71,10 +74,12 @@ def check_export(formats: Sequence[str]) -> None:
             f"figures as files need kaleido (pip install kaleido) and Chrome or Chromium; {_ALTERNATIVE}"
         )
     if _browser() is None:
-        named = os.environ.get("BROWSER_PATH")
-        found = f"BROWSER_PATH ({named}) is not one" if named else "none was found"
+        path = os.environ.get("BROWSER_PATH")
+        problem = "none was found"
+        if path:
+            problem = f"BROWSER_PATH ({path}) is not one"
         raise UsageError(
-            f"figures as files need Chrome or Chromium, but {found}: install it (apt-get install chromium), or "
+            f"figures as files need Chrome or Chromium, but {problem}: install it (apt-get install chromium), or "
             f"set BROWSER_PATH to where it is; {_ALTERNATIVE}"
         )
 
@@ -91,10 +96,11 @@ def write_figures(figures: Sequence[Figure], folder: Path, formats: Sequence[str
     except OSError as error:
         raise write_error(folder, error) from None
     browser = _browser()
-    for name in ("choreographer", "kaleido"):  # their errors are raised, too
+    # Both log their errors, and raise them, too.
+    for name in ("choreographer", "kaleido"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     with _keyless_environment():
-        files = asyncio.run(_drawn(figures, formats, browser))
+        files = asyncio.run(_draw(figures, formats, browser))
     written = []
     for name, data in files:
         with atomic_writer(folder / name) as file:
@@ -122,10 +128,13 @@ def _browser() -> str | None:
     except RuntimeError:  # it looks for the home directory when it is imported
         raise UsageError(f"figures as files need a home directory: set HOME; {_ALTERNATIVE}") from None
     path: str | None = Chromium.find_browser(skip_local=False)
-    return path if path and Path(path).is_file() else None
+    # It returns BROWSER_PATH as it is, whether or not there is such a file.
+    if not path or not Path(path).is_file():
+        return None
+    return path
 
 
-async def _drawn(
+async def _draw(
     figures: Sequence[Figure], formats: Sequence[str], browser: str | None
 ) -> list[tuple[str, bytes]]:
     """Files by name. Raises UsageError if the browser fails."""
@@ -133,15 +142,25 @@ async def _drawn(
 
     try:
         async with kaleido.Kaleido(page_generator=_page(), path=browser, proxy_server=_NO_PROXY) as drawing:
-            found = []
+            files: list[tuple[str, bytes]] = []
             for figure, form in product(figures, formats):
-                options = {"format": form, "scale": PNG_SCALE if form == "png" else 1}
-                data = await drawing.calc_fig(in_print(figure), options)
-                found.append((f"{figure.name}.{form}", _finished(figure, data)))
-            return found
-    except Exception as error:  # the errors of kaleido and choreographer have no common base
-        message = str(next(iter(error.args), "")).partition("\n")[0].rstrip(".") or type(error).__name__
-        raise UsageError(f"{browser} did not draw the figures: {message}; {_ALTERNATIVE}") from error
+                # Only pixels have a scale: in SVG and PDF it would change the size on paper.
+                scale = 1
+                if form == "png":
+                    scale = PNG_SCALE
+                data = await drawing.calc_fig(in_print(figure), {"format": form, "scale": scale})
+                files.append((f"{figure.name}.{form}", _finished(figure, data)))
+            return files
+    # The errors of kaleido and choreographer have no common base.
+    except Exception as error:
+        problem = _first_line(error) or type(error).__name__
+        raise UsageError(f"{browser} did not draw the figures: {problem}; {_ALTERNATIVE}") from error
+
+
+def _first_line(error: Exception) -> str:
+    if not error.args:
+        return ""
+    return str(error.args[0]).partition("\n")[0].rstrip(".")
 
 
 def _page() -> Any:
@@ -156,10 +175,13 @@ def _page() -> Any:
 
 def in_print(figure: Figure) -> dict[str, Any]:
     """The spec of a figure in the colours and sizes of print."""
-    given, style = figure.spec["layout"], template("print")
-    smaller = style["layout"]["font"]["size"] / template("light")["layout"]["font"]["size"]
-    sizes = {"width": WIDTH_PX, "height": round(given["height"] * smaller)}
-    layout = {**given, **sizes, "template": style}
+    style = template("print")
+    # Heights are made for the text of a page; that of print is smaller.
+    scale = style["layout"]["font"]["size"] / template("light")["layout"]["font"]["size"]
+    layout = dict(figure.spec["layout"])
+    layout["width"] = WIDTH_PX
+    layout["height"] = round(layout["height"] * scale)
+    layout["template"] = style
     return {"data": list(figure.spec["data"]), "layout": layout}
 
 
@@ -168,7 +190,7 @@ def _finished(figure: Figure, data: bytes) -> bytes:
     if data.startswith(b"%PDF"):
         return re.sub(rb"(?<=Date \(D:)\d{14}", b"20000101000000", data)
     if data.startswith(b"<svg "):
-        opening, _, rest = data.partition(b">")
+        opening, _, drawing = data.partition(b">")
         labels = f' role="img"><title>{escape(figure.title)}</title><desc>{escape(figure.alt)}</desc>'
-        return opening + labels.encode() + rest
+        return opening + labels.encode() + drawing
     return data
