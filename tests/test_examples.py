@@ -17,16 +17,19 @@ import pytest
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "tests" / "examples"
 COPIED = ("cts_async", "tests", "data", "docs", "prompts")
-SUITES = (
-    *("tests/test_layering.py", "tests/test_plugins.py"),
-    *("tests/datasets/test_kinds.py", "tests/cli/test_cli_data.py", "tests/cli/test_cli_models.py"),
-    *("tests/llm/test_catalog.py", "tests/tables/test_diagnosis.py", "tests/search/test_toolbox.py"),
-    *(
+SUITES = {
+    "layers": ("tests/test_layering.py", "tests/test_plugins.py"),
+    "lists": (
+        *("tests/datasets/test_kinds.py", "tests/cli/test_cli_data.py", "tests/cli/test_cli_models.py"),
+        "tests/llm/test_catalog.py",
+    ),
+    "tables": ("tests/tables/test_diagnosis.py",),
+    "golden": tuple(
         f"tests/test_golden_runs.py::test_command_prints_and_writes_what_0_7_0_did[{command}]"
         for command in ("diagnose", "report", "data-list", "models")
     ),
-)
-"""The suites that see what has been added."""
+}
+"""The suites that see what has been added; a process for each few of them, as a test may take 200 s at most."""
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +69,20 @@ def python(copy: Path, *words: str) -> None:
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
 
 
+def run_tests(copy: Path, *tests: str) -> None:
+    python(copy, "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *tests)
+
+
 def test_examples_are_typed_as_the_package_is(copy: Path) -> None:
     python(copy, "mypy")
 
 
-def test_examples_work_and_break_no_other_test(copy: Path) -> None:
+def test_examples_pass_their_tests(copy: Path) -> None:
     tests = [str(path.relative_to(EXAMPLES)) for path in sorted((EXAMPLES / "tests").rglob("test_*.py"))]
     assert tests
-    python(copy, "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *SUITES, *tests)
+    run_tests(copy, *tests)
+
+
+@pytest.mark.parametrize("suites", SUITES.values(), ids=SUITES)
+def test_examples_break_no_other_test(copy: Path, suites: tuple[str, ...]) -> None:
+    run_tests(copy, *suites)

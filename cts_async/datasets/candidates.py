@@ -76,35 +76,43 @@ def read_candidates(
 
 def candidate_files(paths: Path | str | Iterable[Path | str]) -> tuple[Path, ...]:
     """Return the files that `read_candidates` reads, each once; InputError for a path or pattern without files."""
-    given = [paths] if isinstance(paths, Path | str) else list(paths)
-    found = [file for path in given for file in _expand(str(path))]
-    if not found:
-        raise InputError("candidates", "no file is named")
+    if isinstance(paths, Path | str):
+        paths = [paths]
     distinct: dict[Path, Path] = {}
-    for file in found:
-        distinct.setdefault(file.resolve(), file)
+    for path in paths:
+        for file in _files_at(str(path)):
+            distinct.setdefault(file.resolve(), file)
+    if not distinct:
+        raise InputError("candidates", "no file is named")
     return tuple(distinct.values())
 
 
-def _expand(path: str) -> list[Path]:
+def _files_at(path: str) -> list[Path]:
+    """Return the files that a path, a pattern or a directory names."""
     if Path(path).is_dir():
-        return _in_directory(Path(path))
+        return _files_in(Path(path))
     if Path(path).exists() or not glob.has_magic(path):
         return [Path(path)]
-    found = [Path(match) for match in sorted(glob.glob(path, recursive=True)) if Path(match).is_file()]
-    if not found:
+    files: list[Path] = []
+    for match in sorted(glob.glob(path, recursive=True)):
+        if Path(match).is_file():
+            files.append(Path(match))
+    if not files:
         raise InputError(path, "the pattern matches no file")
-    return found
+    return files
 
 
-def _in_directory(folder: Path) -> list[Path]:
+def _files_in(folder: Path) -> list[Path]:
+    # A run, or what cts judge wrote: its other files hold no answers.
     for name in ("results.jsonl", "per_item.jsonl"):
         if (folder / name).exists():
             return [folder / name]
-    found = sorted(file for suffix in JSONL_SUFFIXES for file in folder.glob(f"*{suffix}"))
-    if not found:
+    files: list[Path] = []
+    for suffix in JSONL_SUFFIXES:
+        files += folder.glob(f"*{suffix}")
+    if not files:
         raise InputError(folder, "is a directory without results.jsonl or any other *.jsonl")
-    return found
+    return sorted(files)
 
 
 def _stream(files: Iterable[Path], mapping: Mapping[str, str] | None) -> Iterator[CandidateLine | FailedLine]:
@@ -159,9 +167,10 @@ def _failure(row: Row, fields: Fields, line: int) -> Failure | None:
     if says_error(error) and isinstance(error, dict):
         step, kind = str(error.get("step") or "candidate"), str(error.get("kind") or "failed")
         return Failure(step, kind, str(error.get("message") or ""))
+    if says_error(error) and isinstance(error, str):
+        return Failure("candidate", "failed", error)
     if says_error(error):
-        text = error if isinstance(error, str) else f"error is {kind_of(error)}"
-        return Failure("candidate", "failed", text)
+        return Failure("candidate", "failed", f"error is {kind_of(error)}")
     if fields.name(row, "answer", line) is not None and fields.value(row, "answer", line) is None:
         return Failure("candidate", "no_answer", "the answer is null")
     return None
@@ -195,7 +204,7 @@ def read_question_file(path: Path, fields: Mapping[str, str] | None = None) -> l
     instances: dict[str, QuestionedInstance] = {}
     broken: set[str] = set()
     for line, row in read_rows(path):
-        id = _id(columns, row, line)
+        id = _instance_name(columns, row, line)
         questions, answers = _pairs(columns, row, line)
         # The questions of an instance whose search failed were asked and answered all the same.
         failed = says_error(row.get("error")) and not _failed_at(_step(row), _AFTER_ANSWERS)
@@ -205,9 +214,9 @@ def read_question_file(path: Path, fields: Mapping[str, str] | None = None) -> l
         instances[id] = QuestionedInstance(id, before.questions + questions, before.answers + answers)
     if not instances:
         raise InputError(path, "contains no questions", field="questions")
-    return [
-        QuestionedInstance(id, (), ()) if id in broken else instance for id, instance in instances.items()
-    ]
+    for id in broken:
+        instances[id] = QuestionedInstance(id, (), ())
+    return list(instances.values())
 
 
 def _step(row: Row) -> str:
@@ -218,9 +227,14 @@ def _step(row: Row) -> str:
     return str(error).partition(":")[0]
 
 
-def _id(columns: Fields, row: Row, line: int) -> str:
-    queries = (columns.text_or_none(row, field, line) for field in ("fused_query", "blurred_query"))
-    return columns.identifier(row, line) or next((query for query in queries if query), f"line {line}")
+def _instance_name(columns: Fields, row: Row, line: int) -> str:
+    """Return a row's id, else its intent, else its query, else the number of its line."""
+    return (
+        columns.identifier(row, line)
+        or columns.text_or_none(row, "fused_query", line)
+        or columns.text_or_none(row, "blurred_query", line)
+        or f"line {line}"
+    )
 
 
 def _pairs(columns: Fields, row: Row, line: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -236,26 +250,30 @@ def _pairs(columns: Fields, row: Row, line: int) -> tuple[tuple[str, ...], tuple
 
 
 def _texts(columns: Fields, row: Row, line: int, field: Literal["questions", "answers"]) -> tuple[str, ...]:
-    if (name := columns.name(row, field, line)) is not None:
-        return _listed(columns.path, name, columns.value(row, field, line), line)
-    numbered = sorted(
-        (int(found[1]), name)
-        for name in row
-        if (found := _NUMBERED[field].fullmatch(name.strip().casefold().replace(" ", "_")))
-    )
+    """Return the texts of a field that holds them all, or of numbered fields (`question_1`, `cq2`, ...)."""
+    name = columns.name(row, field, line)
+    if name is not None:
+        return _listed_texts(columns.path, name, columns.value(row, field, line), line)
+    numbered: list[tuple[int, str]] = []
+    for name in row:
+        match = _NUMBERED[field].fullmatch(name.strip().casefold().replace(" ", "_"))
+        if match:
+            numbered.append((int(match[1]), name))
     if not numbered:
         raise columns.missing(row, field, line)
-    return tuple(_text(columns.path, name, row[name], line) for _, name in numbered)
+    return tuple(_text(columns.path, name, row[name], line) for _, name in sorted(numbered))
 
 
-def _listed(path: Path, name: str, value: object, line: int) -> tuple[str, ...]:
+def _listed_texts(path: Path, name: str, value: object, line: int) -> tuple[str, ...]:
     """Return the texts of a list, of a list written as text (JSON or Python), or a single text."""
     if isinstance(value, str) and value.strip().startswith("["):
         value = _parsed(path, name, value.strip(), line)
     if isinstance(value, list):
         return tuple(_text(path, name, text, line) for text in value)
     text = _text(path, name, value, line)
-    return (text,) if text else ()
+    if not text:
+        return ()
+    return (text,)
 
 
 def _parsed(path: Path, name: str, text: str, line: int) -> list[object]:
@@ -305,46 +323,51 @@ def read_given(
     two rewritten queries of one id.
     """
     columns = Fields.of_data(path, mapping)
-    found: dict[str, GivenRow] = {}
+    by_key: dict[str, GivenRow] = {}
     for line, row in read_rows(path):
-        given = _given_row(columns, row, line, field)
-        key = given.id or given.intent or given.query
+        given_row = _given_row(columns, row, line, field)
+        key = given_row.id or given_row.intent or given_row.query
         if not key:
             raise columns.missing(row, "id", line)
-        before = None if latest else found.get(key)
-        if before and field != "questions":
-            raise InputError(path, f"{short(key)} is already on line {before.line}", line=line, field="id")
-        if before:
-            problem, texts = before.problem or given.problem, before.texts + given.texts
-            given = replace(before, texts=texts, problem=problem)
-        found[key] = given
-    if not found:
+        if key in by_key and not latest:
+            before = by_key[key]
+            if field != "questions":
+                problem = f"{short(key)} is already on line {before.line}"
+                raise InputError(path, problem, line=line, field="id")
+            texts = before.texts + given_row.texts
+            given_row = replace(before, texts=texts, problem=before.problem or given_row.problem)
+        by_key[key] = given_row
+    if not by_key:
         raise InputError(path, "is empty", field=field)
-    return list(found.values())
+    return list(by_key.values())
 
 
 def _given_row(columns: Fields, row: Row, line: int, field: GivenField) -> GivenRow:
-    fused, blurred = (
-        columns.text_or_none(row, name, line) or "" for name in ("fused_query", "blurred_query")
-    )
-    about = GivenRow(line, columns.identifier(row, line) or "", fused, blurred, ())
-    failure = _failure(row, columns, line) if says_error(row.get("error")) else None
-    # What failed later takes away nothing that was made before.
-    later = _AFTER_ANSWERS if field == "questions" else ("search", "judge")
-    if failure and not (_failed_at(failure.step, later) and row.get(field)):
-        return replace(about, problem=f"it failed ({failure.step}: {short(failure.message)})")
-    given = (
-        _texts(columns, row, line, field)
-        if field == "questions"
-        else (columns.text_or_none(row, field, line),)
-    )
-    if given == (None,):
-        raise columns.missing(row, field, line)
-    texts = [" ".join(text.split()) for text in given if text is not None]
+    intent = columns.text_or_none(row, "fused_query", line) or ""
+    query = columns.text_or_none(row, "blurred_query", line) or ""
+    given_row = GivenRow(line, columns.identifier(row, line) or "", intent, query, ())
+    if says_error(row.get("error")):
+        failure = _failure(row, columns, line)
+        # What failed later takes away nothing that was made before.
+        later_steps: tuple[str, ...] = ("search", "judge")
+        if field == "questions":
+            later_steps = _AFTER_ANSWERS
+        if failure and not (_failed_at(failure.step, later_steps) and row.get(field)):
+            return replace(given_row, problem=f"it failed ({failure.step}: {short(failure.message)})")
+    if field == "questions":
+        given_texts = list(_texts(columns, row, line, field))
+    else:
+        rewritten = columns.text_or_none(row, field, line)
+        if rewritten is None:
+            raise columns.missing(row, field, line)
+        given_texts = [rewritten]
+    texts = [" ".join(text.split()) for text in given_texts]
     while texts and not texts[-1]:
         texts.pop()  # numbered fields that are unused here
-    problem = "" if all(texts) else f"question {texts.index('') + 1} is empty"
-    return replace(about, texts=tuple(texts), problem=problem)
+    problem = ""
+    if not all(texts):
+        problem = f"question {texts.index('') + 1} is empty"
+    return replace(given_row, texts=tuple(texts), problem=problem)
 
 
 # --- Labels
@@ -357,19 +380,21 @@ def read_type_labels(path: Path, types: Sequence[str]) -> dict[str, tuple[str, .
 
     InputError for a type that is not in `types`, a missing column, an empty cell, or contradictory labels.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    labels: dict[str, tuple[str, ...]] = {}
     for line, row in read_rows(path):
         question = _cell(path, row, "question", line)
-        kinds = tuple(dict.fromkeys(_SEPARATORS.split(_cell(path, row, "type", line).casefold())))
-        if wrong := [kind for kind in kinds if kind not in types]:
-            problem = f"{short(wrong[0])} is not a type; the types are {', '.join(types)}"
-            raise InputError(path, problem, line=line, field="type")
-        if found.setdefault(question, kinds) != kinds:
+        words = _SEPARATORS.split(_cell(path, row, "type", line).casefold())
+        for word in words:
+            if word not in types:
+                problem = f"{short(word)} is not a type; the types are {', '.join(types)}"
+                raise InputError(path, problem, line=line, field="type")
+        label = tuple(dict.fromkeys(words))
+        if labels.setdefault(question, label) != label:
             problem = "this question has another type on an earlier line"
             raise InputError(path, problem, line=line, field="question")
-    if not found:
+    if not labels:
         raise InputError(path, "contains no labels", field="question")
-    return found
+    return labels
 
 
 def _cell(path: Path, row: Row, field: str, line: int) -> str:
@@ -406,10 +431,12 @@ def read_facet_qrels(path: Path) -> dict[str, dict[str, int]]:
     with the line for a wrong number of fields, a grade that is not an integer in `GRADES`, and a document that is
     repeated in a topic; also for a file without judgements.
     """
-    found: dict[str, dict[str, int]] = {}
-    for line, (topic, facet, document, grade) in _rows(path, _QRELS):
-        key = topic if facet in ("0", "Q0") else f"{topic}-{facet}"
-        grades = found.setdefault(key, {})
+    qrels: dict[str, dict[str, int]] = {}
+    for line, (topic, facet, document, grade) in _split_lines(path, _QRELS):
+        key = f"{topic}-{facet}"
+        if facet in ("0", "Q0"):
+            key = topic
+        grades = qrels.setdefault(key, {})
         if document in grades:
             raise _repeated(path, line, key, document)
         if not _GRADE.fullmatch(grade):
@@ -418,9 +445,9 @@ def read_facet_qrels(path: Path) -> dict[str, dict[str, int]]:
             problem = f"must be from {GRADES[0]} to {GRADES[-1]}, is {grade}"
             raise InputError(path, problem, line=line, field="grade")
         grades[document] = int(grade)
-    if not found:
+    if not qrels:
         raise InputError(path, f"contains no judgements; lines must be: {_QRELS}")
-    return found
+    return qrels
 
 
 def read_ranking(path: Path) -> dict[str, list[tuple[str, float]]]:
@@ -429,28 +456,34 @@ def read_ranking(path: Path) -> dict[str, list[tuple[str, float]]]:
     InputError with the line for a wrong number of fields, a score that is not finite, and a document that is repeated
     in a topic; also for an empty file.
     """
-    found: dict[str, dict[str, float]] = {}
-    for line, (topic, _, document, _, score, _) in _rows(path, _RUN):
-        documents = found.setdefault(topic, {})
+    scores: dict[str, dict[str, float]] = {}
+    for line, (topic, _, document, _, score, _) in _split_lines(path, _RUN):
+        documents = scores.setdefault(topic, {})
         if document in documents:
             raise _repeated(path, line, topic, document)
         if not _SCORE.fullmatch(score) or not isfinite(float(score)):
             raise InputError(path, f"must be a finite number, is {short(score)}", line=line, field="score")
         documents[document] = float(score)
-    if not found:
+    if not scores:
         raise InputError(path, f"contains no ranking; lines must be: {_RUN}")
-    return {topic: sorted(found[topic].items(), key=lambda one: -one[1]) for topic in found}
+    rankings: dict[str, list[tuple[str, float]]] = {}
+    for topic, documents in scores.items():
+        rankings[topic] = sorted(documents.items(), key=lambda scored: -scored[1])
+    return rankings
 
 
-def _rows(path: Path, form: str) -> Iterator[tuple[int, list[str]]]:
+def _split_lines(path: Path, form: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield number and fields of each line that is not blank; InputError for another number of fields."""
     expected = len(form.split())
     for line in byte_lines(path, MAX_LINE_BYTES):
         fields = decode(path, line).split()
         if not fields:
             continue
         if len(fields) != expected:
-            count = "1 field" if len(fields) == 1 else f"{len(fields)} fields"
-            raise InputError(path, f"has {count} instead of {expected}: {form}", line=line.number)
+            problem = f"has {len(fields)} fields instead of {expected}: {form}"
+            if len(fields) == 1:
+                problem = f"has 1 field instead of {expected}: {form}"
+            raise InputError(path, problem, line=line.number)
         yield line.number, fields
 
 

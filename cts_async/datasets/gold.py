@@ -58,12 +58,16 @@ class NuggetReader:
                 problem = f"is not valid JSON: {error.msg} at character {error.pos + 1}"
                 raise self._error(problem, line, name) from None
         if isinstance(value, dict):
-            inside = next((inside for inside in _INSIDE_GOLD if inside in value), None)
-            if inside is None:
-                problem = f"is missing; the fields of {name!r} are {listed(value)}"
-                raise self._error(problem, line, f"{name}.nuggets")
-            value, name = value[inside], f"{name}.{inside}"
+            return self._nuggets_inside(value, line, name)
         return self._nuggets(value, line, name)
+
+    def _nuggets_inside(self, gold: Row, line: int, name: str) -> tuple[Nugget, ...]:
+        """Read the list of nuggets from the object that holds it."""
+        for key in _INSIDE_GOLD:
+            if key in gold:
+                return self._nuggets(gold[key], line, f"{name}.{key}")
+        problem = f"is missing; the fields of {name!r} are {listed(gold)}"
+        raise self._error(problem, line, f"{name}.nuggets")
 
     def _nuggets(self, items: object, line: int, name: str) -> tuple[Nugget, ...]:
         if not isinstance(items, list):
@@ -86,22 +90,27 @@ class NuggetReader:
         text = fields.text(item, "nugget_text", line, within)
         weight = self._weight(item, line, within)
         sources = fields.value(item, "source_ids", line, within)
-        listed_sources = [] if sources is None else sources if isinstance(sources, list) else [sources]
-        for source in listed_sources:
+        if sources is None:
+            sources = []
+        elif not isinstance(sources, list):
+            sources = [sources]
+        for source in sources:
             if isinstance(source, bool) or not isinstance(source, str | int):
                 problem = f"must list texts or whole numbers, contains {kind_of(source)}"
                 raise fields.error(item, "source_ids", line, problem, within)
-        return Nugget(nugget_id, text, weight, tuple(map(str, listed_sources)))
+        return Nugget(nugget_id, text, weight, tuple(map(str, sources)))
 
     def _weight(self, item: Row, line: int, within: str) -> float:
         value = self._fields.value(item, "nugget_weight", line, within)
-        first_line, weighted = self._first = self._first or (line, value is not None)
-        if weighted != (value is not None):
-            problem = (
-                f"is missing, but the first nugget (line {first_line}) has one"
-                if weighted
-                else f"is given, but the first nugget (line {first_line}) has none"
-            )
+        if self._first is None:
+            self._first = (line, value is not None)
+        # Weights of some nuggets only would make the others weigh 1 beside 2 and 3.
+        first_line, first_has_weight = self._first
+        if first_has_weight and value is None:
+            problem = f"is missing, but the first nugget (line {first_line}) has one"
+            raise self._error(problem, line, f"{within}weight")
+        if value is not None and not first_has_weight:
+            problem = f"is given, but the first nugget (line {first_line}) has none"
             raise self._error(problem, line, f"{within}weight")
         if value is None:
             return 1.0
@@ -157,9 +166,12 @@ class GoldIndex:
     def leaves_out(self, id: str, fused_query: str) -> bool:
         """True if an instance without nuggets here belongs to a line that was left out."""
         query = normalise(fused_query)
-        return any(
-            query == normalise(line.intent) if line.intent else id == line.id for line in self.left_out
-        )
+        for line in self.left_out:
+            if line.intent and normalise(line.intent) == query:
+                return True
+            if not line.intent and line.id == id:
+                return True
+        return False
 
     def records(self) -> Iterator[GoldRecord]:
         """Yield every record, some of them twice."""
@@ -169,7 +181,9 @@ class GoldIndex:
     def lookup(self, id: str | None, fused_query: str | None) -> tuple[Nugget, ...] | None:
         """Return the nuggets of an instance or candidate; None if the gold does not have it. See `find`."""
         record = self.find(id, fused_query)
-        return None if record is None else record.nuggets
+        if record is None:
+            return None
+        return record.nuggets
 
     def find(self, id: str | None, fused_query: str | None) -> GoldRecord | None:
         """Return the record with this id, else with this query.
@@ -177,12 +191,12 @@ class GoldIndex:
         If the id's record is about another query, the query decides; if no record has it, the ids of the two files
         mean different things: InputError.
         """
-        query = normalise(fused_query) if fused_query else None
-        with_query = self.by_query.get(query) if query else None
-        with_id = self.by_id.get(id) if id else None
+        query = normalise(fused_query or "")
+        with_query = self.by_query.get(query)
+        with_id = self.by_id.get(id or "")
         if with_id is None:
             return with_query
-        if query is None or with_id.intent is None or normalise(with_id.intent) == query:
+        if not fused_query or with_id.intent is None or normalise(with_id.intent) == query:
             return with_id
         if with_query is not None:
             return with_query
@@ -220,10 +234,10 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: 
     records: list[GoldRecord] = []
     unweighted: list[GoldRecord] = []
     left_out: list[GoldRecord] = []
-    first: tuple[str, ...] = ()
+    file_fields: tuple[str, ...] = ()
     first_error: InputError | None = None
     for line, row in read_rows(path):
-        first = first or tuple(row)
+        file_fields = file_fields or tuple(row)
         id, query = _names(finder, line, row)
         if skip_bad:  # weights are compared below, line by line
             reader = NuggetReader(path, finder)
@@ -239,15 +253,21 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: 
             left_out.append(GoldRecord(line, id, query, problem=f"{error.field}: {error.problem}"))
             continue
         record = GoldRecord(line, id, query, nuggets, finder.name(row, "id", line) or "id")
-        (unweighted if reader.unweighted else records).append(record)
-    if not first:
+        if reader.unweighted:
+            unweighted.append(record)
+        else:
+            records.append(record)
+    if not file_fields:
         raise InputError(path, "contains no gold records")
     if records:  # some lines have weights: those without are bad
-        left_out += [replace(record, problem="no nugget has a weight") for record in unweighted]
+        for record in unweighted:
+            left_out.append(replace(record, problem="no nugget has a weight"))
     elif first_error and not unweighted:
         raise first_error
-    notes = [] if records else ["no nugget has a weight: each counts 1"]
-    left_out.sort(key=lambda one: one.line)
+    notes: list[str] = []
+    if not records:
+        notes.append("no nugget has a weight: each counts 1")
+    left_out.sort(key=lambda record: record.line)
     if left_out:
         names = "; ".join(f"{record.name} (line {record.line}, {record.problem})" for record in left_out)
         notes.append(f"gold lines left out ({SKIP_BAD_GOLD}): {len(left_out)}: {names}")
@@ -258,7 +278,7 @@ def read_gold(path: Path, fields: Mapping[str, str] | None = None, *, skip_bad: 
             _add(by_id, record.id, record, path, record.id_field)
         if record.intent:
             _add(by_query, normalise(record.intent), record, path, "fused_query")
-    return GoldIndex(path, first, tuple(notes), by_id, by_query, tuple(left_out))
+    return GoldIndex(path, file_fields, tuple(notes), by_id, by_query, tuple(left_out))
 
 
 @lru_cache(maxsize=8192)  # many candidates answer the same query

@@ -34,10 +34,14 @@ _OTHER_ENCODINGS: Final = (
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
+_PICKLE: Final = "a pickle, not text; none is opened here"
 _NOT_TEXT: Final = (
     (b"\x1f\x8b", "a gzip archive, not text; unpack it first"),
     (b"PK\x03\x04", "a zip archive, not text; unpack it first"),
-    *((b"\x80" + bytes([protocol]), "a pickle, not text; none is opened here") for protocol in range(2, 6)),
+    (b"\x80\x02", _PICKLE),
+    (b"\x80\x03", _PICKLE),
+    (b"\x80\x04", _PICKLE),
+    (b"\x80\x05", _PICKLE),
 )
 """Formats of published collections that would otherwise be reported as text in a wrong encoding."""
 
@@ -56,16 +60,18 @@ def byte_lines(path: Path, max_line_bytes: int | None = None) -> Iterator[Number
     Raises InputError for a file that is missing, a directory, unreadable, marked as UTF-16 or UTF-32,
     an archive or a pickle, or has a line longer than `max_line_bytes` (default MAX_LINE_BYTES).
     """
-    most = MAX_LINE_BYTES if max_line_bytes is None else max_line_bytes
+    max_bytes = max_line_bytes or MAX_LINE_BYTES
     try:
         with path.open("rb") as file:
             number, offset = 0, 0
-            while raw := file.readline(most + 1):
+            while raw := file.readline(max_bytes + 1):
                 number += 1
-                if len(raw) > most:
-                    raise InputError(path, f"is longer than {most} bytes", line=number)
-                mark = _mark(path, raw) if number == 1 else 0
-                yield NumberedLine(number, offset + mark, raw[mark:] if mark else raw)
+                if len(raw) > max_bytes:
+                    raise InputError(path, f"is longer than {max_bytes} bytes", line=number)
+                mark_bytes = 0
+                if number == 1:
+                    mark_bytes = _byte_order_mark(path, raw)
+                yield NumberedLine(number, offset + mark_bytes, raw[mark_bytes:])
                 offset += len(raw)
     except OSError as error:
         raise unreadable(path, error) from None
@@ -79,7 +85,8 @@ def check_read_again(path: Path) -> None:
 
 def decode(path: Path, line: NumberedLine) -> str:
     """Return the line as text; InputError if it is not UTF-8 or contains a NUL byte."""
-    if (nul := line.raw.find(b"\0")) >= 0:
+    nul = line.raw.find(b"\0")
+    if nul >= 0:
         problem = f"contains a NUL byte at byte {line.offset + nul} of the file: it is damaged or not text"
         raise InputError(path, problem, line=line.number)
     try:
@@ -101,15 +108,18 @@ def unreadable(path: Path, error: OSError) -> InputError:
     return InputError(path, f"cannot be read: {error.strerror or error}")
 
 
-def _mark(path: Path, first: bytes) -> int:
+def _byte_order_mark(path: Path, start: bytes) -> int:
+    """Return the length of UTF-8's mark at the start of a file; InputError for other encodings, and for no text."""
     for mark, name in _OTHER_ENCODINGS:
-        if first.startswith(mark):
+        if start.startswith(mark):
             problem = f"is {name}, not UTF-8; convert it first, for example with `iconv -f {name} -t UTF-8`"
             raise InputError(path, problem, line=1)
-    for mark, what in _NOT_TEXT:
-        if first.startswith(mark):
-            raise InputError(path, f"is {what}", line=1)
-    return len(codecs.BOM_UTF8) if first.startswith(codecs.BOM_UTF8) else 0
+    for mark, description in _NOT_TEXT:
+        if start.startswith(mark):
+            raise InputError(path, f"is {description}", line=1)
+    if start.startswith(codecs.BOM_UTF8):
+        return len(codecs.BOM_UTF8)
+    return 0
 
 
 def sha256_of(path: Path) -> str:
@@ -133,7 +143,9 @@ JSONL_SUFFIXES: Final = (".jsonl", ".ndjson")
 
 def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Read a `.csv` file as CSV and any other as JSON Lines."""
-    return read_table(path) if path.suffix.lower() in CSV_SUFFIXES else read_jsonl(path)
+    if path.suffix.lower() in CSV_SUFFIXES:
+        return read_table(path)
+    return read_jsonl(path)
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[int, Row]]:
@@ -155,8 +167,10 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, Row]]:
 def _not_json(path: Path, line: NumberedLine, error: orjson.JSONDecodeError) -> InputError:
     text = decode(path, line)  # reports a wrong encoding or a NUL byte, which explains it better
     column = min(error.pos, len(text.rstrip("\r\n"))) + 1  # an early end is reported on its own line
-    hint = "; one {...} per line is expected" if line.raw.strip() in (b"[", b"{") else ""
-    return InputError(path, f"is not valid JSON: {error.msg} at column {column}{hint}", line=line.number)
+    problem = f"is not valid JSON: {error.msg} at column {column}"
+    if line.raw.strip() in (b"[", b"{"):  # a JSON file over several lines
+        problem += "; one {...} per line is expected"
+    return InputError(path, problem, line=line.number)
 
 
 def read_table(
@@ -207,12 +221,13 @@ def _records(path: Path, format: Literal["CSV", "TSV"], quoting: bool) -> Iterat
         head.append(line)
         if line.strip() or len(head) == _MOST_BLANK:
             break
-    records = csv.reader(
-        chain(head, text),
-        strict=True,
-        delimiter=_delimiter(head[-1] if head else "") if format == "CSV" else "\t",
-        quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE,
-    )
+    delimiter = "\t"
+    if format == "CSV":
+        delimiter = _delimiter("".join(head[-1:]))
+    quotes: Literal[0, 3] = csv.QUOTE_NONE
+    if quoting:
+        quotes = csv.QUOTE_MINIMAL
+    records = csv.reader(chain(head, text), strict=True, delimiter=delimiter, quoting=quotes)
     while True:
         start, size = records.line_num + 1, 0
         try:
@@ -261,7 +276,9 @@ def read_bytes(path: Path, *, max_bytes: int = MAX_FILE_BYTES, advice: str = "")
     try:
         with path.open("rb") as file:
             size = path.stat().st_size
-            raw = file.read(max_bytes + 1) if size <= max_bytes else b""
+            raw = b""
+            if size <= max_bytes:
+                raw = file.read(max_bytes + 1)  # it may grow, and /proc says 0
     except OSError as error:
         raise unreadable(path, error) from None
     if max(size, len(raw)) > max_bytes:
@@ -292,10 +309,11 @@ def _refuse_repeated_keys(path: Path, raw: bytes) -> None:
     """Raise for a repeated key: parsers silently keep the last one, and a row would be lost."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
-        if len(dict(pairs)) < len(pairs):
-            names = [name for name, _ in pairs]
-            repeated = next(name for name in names if names.count(name) > 1)
-            raise InputError(path, "the key is repeated", field=repeated)
+        names: set[str] = set()
+        for name, _ in pairs:
+            if name in names:
+                raise InputError(path, "the key is repeated", field=name)
+            names.add(name)
 
     json.loads(raw, object_pairs_hook=check)  # the objects become None: only their keys matter
 
@@ -362,17 +380,19 @@ class Fields:
 
     def name(self, row: Row, field: str, line: int, within: str = "") -> str | None:
         """Return this row's own name of `field`, None if it has none; a mapped name must be there."""
-        found = self.names(row).get(field)
-        if found is None and field in self._bound:
+        name = self.names(row).get(field)
+        if name is None and field in self._bound:
             raise self.missing(row, field, line, within)
-        return found
+        return name
 
     def value(self, row: Row, field: str, line: int, within: str = "") -> object:
         """Return the value of `field`; None if it is absent or null."""
         name = self.name(row, field, line, within)
         if name is None:
             return None
-        return row[name] if name in row else _walk(row, name)
+        if name in row:
+            return row[name]
+        return _value_inside(row, name)
 
     def text(self, row: Row, field: str, line: int, within: str = "") -> str:
         """Return the value of a field that must be non-empty text, stripped."""
@@ -408,32 +428,45 @@ class Fields:
 
     def missing(self, row: Row, field: str, line: int, within: str = "") -> InputError:
         """Return the error for a required field that this row does not have; it lists those it has."""
-        if (name := self._shapes.get(tuple(row), {}).get(field)) is not None:
+        name = self._shapes.get(tuple(row), {}).get(field)
+        if name is not None:
             return InputError(self.path, "is null", line=line, field=within + name)
-        if (theirs := self._bound.get(field)) is not None:
-            problem = f"there is no {theirs!r}, which is mapped to it; the fields here are {listed(row)}"
-        else:
-            problem = f"is missing; the fields here are {listed(row)} (map one with --field {field}=NAME)"
+        problem = f"is missing; the fields here are {listed(row)} (map one with --field {field}=NAME)"
+        if field in self._bound:
+            mapped = self._bound[field]
+            problem = f"there is no {mapped!r}, which is mapped to it; the fields here are {listed(row)}"
         return InputError(self.path, problem, line=line, field=within + field)
 
     def _shape_of(self, row: Row) -> dict[str, str]:
         names = tuple(row)
         shape = self._shapes.get(names)
-        if shape is None:
-            if len(self._shapes) >= 64:
-                self._shapes.clear()
-            folded = {_fold(name): name for name in reversed(names)}
-            found = {field: self._find(field, names, folded) for field in ALIASES}
-            shape = self._shapes[names] = {field: name for field, name in found.items() if name is not None}
+        if shape is not None:
+            return shape
+        if len(self._shapes) >= 64:  # rows of ever other shapes must not fill the memory
+            self._shapes.clear()
+        folded = {_fold(name): name for name in reversed(names)}  # of names that are alike the first one wins
+        shape = {}
+        for field in ALIASES:
+            name = self._find(field, names, folded)
+            if name is not None:
+                shape[field] = name
+        self._shapes[names] = shape
         return shape
 
     def _find(self, field: str, names: tuple[str, ...], folded: Mapping[str, str]) -> str | None:
         if field in self._bound:
-            return _mapped(self._bound[field], names, folded)
-        if field in self._tried and (found := _mapped(self._tried[field], names, folded)):
-            return found
-        plain = PLAIN_QUERY if field == "fused_query" and self._plain_query else ()
-        return next((folded[alias] for alias in (*ALIASES[field], *plain) if alias in folded), None)
+            return _find_mapped(self._bound[field], names, folded)
+        if field in self._tried:
+            name = _find_mapped(self._tried[field], names, folded)
+            if name is not None:
+                return name
+        aliases = ALIASES[field]
+        if field == "fused_query" and self._plain_query:
+            aliases += PLAIN_QUERY
+        for alias in aliases:
+            if alias in folded:
+                return folded[alias]
+        return None
 
 
 def check_mapping(mapping: Mapping[str, str]) -> None:
@@ -448,12 +481,13 @@ def check_mapping(mapping: Mapping[str, str]) -> None:
 def _split(mapping: Mapping[str, str] | None) -> tuple[dict[str, str], dict[str, str]]:
     mapping = mapping or {}
     check_mapping(mapping)
-    data = {field: name for field, name in mapping.items() if not field.startswith(GOLD_PREFIX)}
-    gold = {
-        field.removeprefix(GOLD_PREFIX): name
-        for field, name in mapping.items()
-        if field.startswith(GOLD_PREFIX)
-    }
+    data: dict[str, str] = {}
+    gold: dict[str, str] = {}
+    for field, name in mapping.items():
+        if field.startswith(GOLD_PREFIX):
+            gold[field.removeprefix(GOLD_PREFIX)] = name
+        else:
+            data[field] = name
     return data, gold
 
 
@@ -463,26 +497,36 @@ _NO_ERROR: Final = frozenset({"", "false", "none", "null", "nan"})
 
 def says_error(value: object) -> bool:
     """True if the value of a field `error` reports one."""
-    return value.strip().casefold() not in _NO_ERROR if isinstance(value, str) else bool(value)
+    if isinstance(value, str):
+        return value.strip().casefold() not in _NO_ERROR
+    return bool(value)
 
 
 def listed(names: Iterable[str]) -> str:
     """Return the names of fields for a message: quoted, in order, the first thirty."""
-    quoted = [repr(name if len(name) <= 40 else name[:39] + "…") for name in names]
-    more = f" and {len(quoted) - _MANY} more" if len(quoted) > _MANY else ""
-    return (", ".join(quoted[:_MANY]) or "none at all") + more
+    quoted = [short(name, 40) for name in names]
+    text = ", ".join(quoted[:_MANY]) or "none at all"
+    if len(quoted) > _MANY:
+        text += f" and {len(quoted) - _MANY} more"
+    return text
 
 
-def short(value: object, most: int = 60) -> str:
-    """Return a value of a file quoted for a message, cut to about `most` characters."""
+def short(value: object, max_chars: int = 60) -> str:
+    """Return a value of a file quoted for a message, cut to about `max_chars` characters."""
     if isinstance(value, str):
-        return repr(value if len(value) <= most else value[: most - 1] + "…")
-    quoted = repr(value)
-    return quoted if len(quoted) <= most else quoted[: most - 1] + "…"
+        return repr(_cut(value, max_chars))
+    return _cut(repr(value), max_chars)
+
+
+def _cut(text: str, max_chars: int) -> str:
+    if len(text) <= max_chars:
+        return text
+    return text[: max_chars - 1] + "…"
 
 
 _KINDS: Final[Mapping[type, str]] = {
-    **dict.fromkeys((int, float), "a number"),
+    int: "a number",
+    float: "a number",
     str: "text",
     bool: "true or false",
     list: "a list",
@@ -499,16 +543,20 @@ def _fold(name: str) -> str:
     return name.strip().casefold().replace(" ", "_").replace("-", "_")
 
 
-def _mapped(theirs: str, names: tuple[str, ...], folded: Mapping[str, str]) -> str | None:
-    if theirs in names:
-        return theirs
-    if theirs.partition(".")[0] in names and "." in theirs:
-        return theirs
-    return folded.get(_fold(theirs))
+def _find_mapped(mapped: str, names: tuple[str, ...], folded: Mapping[str, str]) -> str | None:
+    """Return the file's own name for the name that a user mapped; None if the file has no such field."""
+    if mapped in names:
+        return mapped
+    if mapped.partition(".")[0] in names and "." in mapped:  # a field inside an object
+        return mapped
+    return folded.get(_fold(mapped))
 
 
-def _walk(row: Row, dotted: str) -> object:
+def _value_inside(row: Row, path: str) -> object:
+    """Return the value at a path such as `result.text`; None if there is none."""
     value: object = row
-    for part in dotted.split("."):
-        value = value.get(part) if isinstance(value, dict) else None
+    for name in path.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = value.get(name)
     return value

@@ -560,7 +560,8 @@ def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Fore
     time_s, binding = max(bounds, key=itemgetter(0))
     unknown = []
     for label, roles in plan.custom.items():
-        unknown += [f"{label} ({role})" for role in roles]
+        for role in roles:
+            unknown.append(f"{label} ({role})")
     return Forecast(
         work=tuple(work),
         lanes=lanes,

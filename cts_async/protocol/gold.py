@@ -248,7 +248,7 @@ class _Build:
             "answer": trace.answer,
             "answer_from": trace.answer_from,
             "search": search_json(trace),
-            "sources": [source_json(source) for source in selection.sources],
+            "sources": list(map(source_json, selection.sources)),
             "evidence": {"found": len(sources), "dropped": selection.dropped, "cut": dict(selection.cut)},
             "grounding": grounding_json(ground(gold.nuggets, selection.sources)),
             "repairs": gold.repairs,
@@ -420,5 +420,5 @@ def trace_line(instance: Instance, trace: Trace, sources: Sequence[NumberedSourc
         "model_calls": trace.model_calls,
         "forced": trace.forced,
         "turns": turns,
-        "sources": [source_json(source) for source in sources],
+        "sources": list(map(source_json, sources)),
     }

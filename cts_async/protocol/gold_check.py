@@ -619,7 +619,7 @@ def grounding_json(checked: Sequence[Grounding]) -> dict[str, Any]:
         "threshold": GROUNDED_AT,
         "mean": round(fmean(nugget.recall for nugget in checked), 4),
         "ungrounded": [nugget.id for nugget in checked if not nugget.grounded],
-        "nuggets": [_nugget_json(nugget) for nugget in checked],
+        "nuggets": list(map(_nugget_json, checked)),
     }
 
 

@@ -796,7 +796,7 @@ class SearchPlan:
         return {
             "search": self.engine.name,
             "visit": self.reader.name,
-            "replay": [str(path) for path in self.replayed],
+            "replay": list(map(str, self.replayed)),
         }
 
 

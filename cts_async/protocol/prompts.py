@@ -471,6 +471,9 @@ def _fenced_pattern(names: str) -> str:
 
 def _difference(expected: frozenset[str], fields: frozenset[str]) -> str:
     """`missing field a; unknown field b`"""
-    missing = [f"missing field {name}" for name in sorted(expected - fields)]
-    unknown = [f"unknown field {name}" for name in sorted(fields - expected)]
-    return "; ".join(missing + unknown)
+    problems = []
+    for name in sorted(expected - fields):
+        problems.append(f"missing field {name}")
+    for name in sorted(fields - expected):
+        problems.append(f"unknown field {name}")
+    return "; ".join(problems)
