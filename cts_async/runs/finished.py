@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from cts_async import scorer
 from cts_async.errors import InputError
+from cts_async.llm.further import further_of
 from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, is_one_line
 from cts_async.runs import files
 from cts_async.runs.manifest import DataIdentity, Manifest, named_system, require_manifest
@@ -27,7 +28,6 @@ from cts_async.runs.results import (
     score_of,
 )
 from cts_async.runs.selection import RunPath, join_first
-from cts_async.runs.untrusted import further_of
 
 UNNAMED: Final = "unnamed"
 """The judge of lines that name none, if the manifest names none either."""

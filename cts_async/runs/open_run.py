@@ -160,7 +160,7 @@ class OpenRun:
 
     @property
     def nbytes(self) -> int:
-        results = sum(index.nbytes for index in (self.results, *self.judgments.values()))
+        results = sum(index.nbytes for index in self._results_files())
         return results + sum(index.nbytes for index in (self.journal, self.spending) if index)
 
     def index_spending(self) -> None:
@@ -261,12 +261,12 @@ class OpenRun:
     def contradictions(self) -> list[str]:
         """A sentence on each file with stored scores that contradict their labels, as far as it is indexed."""
         sentences: list[str] = []
-        for index in (self.results, *self.judgments.values()):
+        for index in self._results_files():
             name = display_name(str(index.path.relative_to(self.place.path)))
             sentences.append(index.contradictions(name, partial(self.line, index)))
         return [sentence for sentence in sentences if sentence]
 
-    def first(self) -> dict[str, Any] | None:
+    def first_line(self) -> dict[str, Any] | None:
         """The first results line that counts."""
         lines = self.results.lines()
         if not len(lines):
@@ -310,8 +310,14 @@ class OpenRun:
             rows = np.where(about_same(judged.marks[rows], lines.marks), rows, -1)
         return judged, rows
 
+    def _results_files(self) -> list[ResultsIndex]:
+        """The indexes of the results and of the further judges' files."""
+        indexes = [self.results]
+        indexes += self.judgments.values()
+        return indexes
+
     def _tails(self) -> list[Tail]:
-        return [index.tail for index in (self.results, *self.judgments.values())]
+        return [index.tail for index in self._results_files()]
 
     def _find_judgments(self) -> None:
         indexes: dict[str, ResultsIndex] = {}

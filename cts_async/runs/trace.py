@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cts_async.errors import CTSError
+from cts_async.foreign_json import as_count, as_list, as_object, as_text, as_texts
 from cts_async.runs.index import line_at, opened, record_in
 from cts_async.runs.open_run import OpenRun
-from cts_async.runs.untrusted import as_count, as_list, as_object, as_text, as_texts
 from cts_async.search.agent import MAX_TIMES, TOLD_STEP, TURN_STEP, CallTimes, answered_calls, invalid_event
 from cts_async.search.toolbox import MISSING, TOOL_STEP, CallEvent, every_tool
 from cts_async.search.toolbox.visit import READING_STEP
@@ -177,6 +177,7 @@ class _Search:
             return
         self.steps[name] = step
         key = as_text(step.record.get("key"))
+        # The events of calls name most steps by their key.
         if key:
             self.steps[key] = step
         if name.startswith((_CUSTOM_MODEL, TOOL_STEP)):
@@ -280,6 +281,7 @@ class _Replay:
 
     def calls(self, turn: ParsedTurn, number: int, dropped: Iterable[str]) -> list[CallEvent]:
         """What became of the calls of turn `number`; `dropped` are the responses that were left out before it."""
+        # A call whose response was left out may be made again: it counts anew.
         self._dropped.update(dropped)
         events: list[CallEvent] = []
         for i, call_text in enumerate(answered_calls(turn), 1):
@@ -303,10 +305,10 @@ class _RecordsOfCall:
     page_chars: int
 
     def failure(self, piece: str) -> Record | None:
-        told = self.search.steps.get(f"{TOLD_STEP}{self.number}")
-        if told is None:
+        step = self.search.steps.get(f"{TOLD_STEP}{self.number}")
+        if step is None:
             return None
-        failures = _response(told.record)
+        failures = _response(step.record)
         if f"{self.i}/{piece}" not in failures:
             return None
         return as_object(failures[f"{self.i}/{piece}"])
@@ -316,6 +318,7 @@ class _RecordsOfCall:
         if piece:
             step += f"/{piece}"
         recorded = self.search.steps.get(step)
+        # With --retry-failed a search may become another one: a step of this name may have another request.
         if recorded is not None and (not name or requested(recorded.record, name) == value):
             return step
         return self.search.contents.get((name, value), "")
@@ -361,12 +364,16 @@ def _without_texts(record: Record) -> Record:
     """A record of a tool, reader or custom agent's model without its long texts, which may be megabytes."""
     step = as_text(record.get("step")) or ""
     if step.startswith(_CUSTOM_MODEL):
+        # Its request repeats the whole conversation with each call.
         return {name: record.get(name) for name in ("ok", "step", "model")}
     if not step.startswith((TOOL_STEP, READING_STEP)):
         return record
     response: dict[str, Any] = {}
     for name, value in _response(record).items():
-        response[name] = None if name in _LONG_FIELDS else value
+        # Named all the same: which fields a response has tells of what kind it is.
+        if name in _LONG_FIELDS:
+            value = None
+        response[name] = value
     return dict(record) | {"response": response}
 
 

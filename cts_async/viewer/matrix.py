@@ -199,7 +199,7 @@ class Matrix:
         import numpy as np
 
         nothing = np.full((2, len(self._ids)), math.nan)
-        amounts = [run.spending.of(self._ids) if run.spending else nothing for run in self.runs]
+        amounts = [run.spending.amounts(self._ids) if run.spending else nothing for run in self.runs]
         done = (self._rows >= 0) & ~self._failed
         found: Array = np.where(done, np.array(amounts)[:, SPENDING.index(self.show)], math.nan)
         return found
