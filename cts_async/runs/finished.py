@@ -278,13 +278,14 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         lines.add_judgments(path)
     lines.add_asked(directory / files.STEPS)
     system, k = manifest.system, identity.k or 0
+    # Files of candidates have no other record of their budget than their name.
     if manifest.is_judged:
         system, k = named_system(system)
     items = lines.items()
     judges = lines.judges()
     scoring = manifest.judge
     if not scoring and judges:
-        # Judged candidates and early versions name the judge in their lines alone.
+        # A manifest may not name the judge, as that of judged candidates: then the lines do.
         scoring = judges[0]
     return FinishedRun(
         directory=directory,
@@ -355,7 +356,8 @@ class _Lines:
         self._contradictions.get(self._path, {}).pop(id, None)
         self._lost_answers.discard(id)
         self._lost_judging.discard(id)
-        if failed(line) and not answered(line):  # with an answer only the judge failed
+        # With an answer only the judge failed.
+        if failed(line) and not answered(line):
             self._items.pop(id, None)
             self.failed[id] = _failed_item(line, self._without)
             if lost_answers(line):
@@ -365,6 +367,7 @@ class _Lines:
             return
         self.failed.pop(id, None)
         self._items[id] = _item(line, self._without)
+        # A run's own answers are recorded once; those of candidates may change under their ids.
         if self._changeable:
             self._marks[id] = judged_fingerprint(line)
         outcome = self._verdict(self._path, line)
@@ -392,6 +395,7 @@ class _Lines:
 
     def add_asked(self, journal: Path) -> None:
         """Add from the journal what failed instances were asked and answered, where their lines lack it."""
+        # A journal takes seconds to read: only for who needs the texts.
         if not {"questions", "answers"}.isdisjoint(self._without):
             return
         for id, exchange in asked_in_journal(journal, self._lost_answers).items():
@@ -522,7 +526,8 @@ def read_judged(path: Path) -> FinishedRun:
     lines: dict[str, dict[str, Any]] = {}
     try:
         outcomes = scorer.read_outcomes(path, report=reports.append)
-        if not scorer.is_csv(path):  # a table of scores has no lines with names
+        # A table of scores has no texts, and no judge.
+        if not scorer.is_csv(path):
             for _, line in scorer.read_records(path, lambda _: None):
                 lines[scorer.item_name(line)] = line
     except scorer.BadInput as error:
@@ -538,6 +543,7 @@ def read_judged(path: Path) -> FinishedRun:
         elif not isinstance(outcome, scorer.Unscored):
             scores[id] = outcome
     judge = _first_judge(lines, scores)
+    # It becomes a heading of tables and the name of a file.
     if not is_one_line(judge):
         raise InputError(path, f"{judge!r} has control characters or line breaks", field="judge")
     directory, name = path, path.stem
@@ -576,6 +582,7 @@ def _first_judge(lines: Mapping[str, Line], scores: Collection[str]) -> str:
 
 def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> Item:
     pairs = scorer.pairs_of(line)
+    # The scorer has checked the labels.
     coverage = cast("Mapping[str, Coverage]", {name: label for name, (_, label) in pairs.items()})
     weights = {name: float(weight) for name, (weight, _) in pairs.items()}
     query = str(line.get("fused_query") or line.get("query") or "")

@@ -181,6 +181,7 @@ class OpenRun:
             return True
         try:
             self._find_judgments()
+            # What every page needs comes first, the journal, which may have gigabytes, last.
             steps: list[Callable[[], bool]] = [self.results.advance]
             steps += [index.advance for index in self.judgments.values()]
             if self.spending is not None:
@@ -238,6 +239,7 @@ class OpenRun:
         import numpy as np
 
         scoring = self.results.judge or self.manifest.judge
+        # Files of other programs may name no judge: their scores are shown all the same.
         if not scoring and not np.isnan(self.results.lines().scores).all():
             scoring = UNNAMED
         judges: dict[str, ResultsIndex] = {}
@@ -351,8 +353,10 @@ def whole_run(directory: Path, *, journal: bool) -> OpenRun | None:
 def journal_of(place: Place, manifest: Manifest, root: Path) -> Path | None:
     """The journal of a run: its own, or the one above that its manifest names, provided that lies in `root`."""
     journal = place.path / STEPS
+    # A directory that was copied out of its campaign may have a journal of its own.
     if shares_journal(manifest) and stat_of(journal) == NO_FILE:
         above = place.path.parent
+        # A manifest from anywhere must not have files outside of the folder read.
         if above != root and root not in above.parents:
             return None
         return above / STEPS

@@ -62,7 +62,8 @@ def view_json(view: View) -> dict[str, Any]:
     match view:
         case ClarifierView():
             fields: dict[str, Any] = {"blurred_query": view.blurred_query, "k": view.k}
-            if view.pairs is not None:  # only in a conversation is there what was said before
+            # Only in a conversation is there what was said before.
+            if view.pairs is not None:
                 fields["pairs"] = [list(pair) for pair in view.pairs]
             return fields
         case AnswererView():
@@ -92,7 +93,8 @@ def read_reply(data: bytes) -> Any:
     except NestedTooDeeply:
         raise
     except ValueError:
-        if data[:1] != b"{":  # a log line, perhaps one of many
+        # Programs print logs between replies: of these lines the slow parser sees none.
+        if data[:1] != b"{":
             return None
     try:
         text = json.dumps(json.loads(data, parse_constant=str), ensure_ascii=False)
@@ -117,6 +119,7 @@ def reply_value(role: RoleName, reply: Any, player: str) -> Any:
         raise UnusableOutput(f"{player}: expected a JSON object, got {type(reply).__name__}")
     error = reply.get("error")
     if error is not None:
+        # An error may be a text alone: then nothing says that another attempt would help.
         kind: Any = ""
         message: Any = error
         if isinstance(error, Mapping):
@@ -144,12 +147,14 @@ def response_of(role: RoleName, value: Any) -> dict[str, Any]:
     further: dict[str, Any] = {}
     if _is_object(role, value):
         further = further_fields(value, _NOT_FURTHER | {FIELDS[role]})
+        # An agent's object has sources and a trace beside its answer.
         if role != "agent":
             value = value[FIELDS[role]]
     try:
         response = _response(role, value)
         data = orjson.dumps(response)
     except TypeError:
+        # Half a surrogate pair, or a type that only Python's own encoder writes.
         value = orjson.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
         response = _response(role, value)
         data = orjson.dumps(response)
@@ -158,8 +163,9 @@ def response_of(role: RoleName, value: Any) -> dict[str, Any]:
         data = orjson.dumps(response)
     if len(response["text"]) > MAX_TEXT:
         raise UnusableOutput(f"expected at most {MAX_TEXT:,} characters, got {len(response['text']):,}")
+    # Code of the user's knows the addresses that it was given, and may repeat them or a key.
     clean = SECRETS.body(data, good=True)
-    if clean is data:  # no key was in it
+    if clean is data:
         return response
     cleaned: dict[str, Any] = orjson.loads(clean)
     return cleaned
@@ -169,6 +175,7 @@ def _is_object(role: RoleName, value: Any) -> bool:
     """True for an object with the role's field. A judge's labels may be one, too, by ids: their values are texts."""
     if not isinstance(value, Mapping) or FIELDS[role] not in value:
         return False
+    # {"results": "full"} labels a nugget whose id is "results".
     return role != "judge" or not isinstance(value[FIELDS[role]], str)
 
 
@@ -199,8 +206,10 @@ def shown_value(value: Any) -> str:
     """Return what a role returned, for a message: on one line, short, escaped, without keys; "" if it has no text."""
     try:
         text = SECRETS.text(_SHORT.repr(value))
-    except Exception:  # a number of more digits than Python prints, or an object's own
+    except Exception:
+        # A number of more digits than Python prints, or an error of the object's own `repr`.
         return ""
+    # Twice as many, since runs of blanks become one.
     line = " ".join(text[: 2 * MAX_SHOWN].split())
     escaped = ""
     for char in line:
@@ -255,6 +264,7 @@ def _agent_response(value: Any) -> dict[str, Any]:
     for reported in _list(reply, "trace"):
         event = _texts(reported, ("kind", "text", "request"), "event of the trace")
         trace.append(event)
+        # Statistics and the viewer count events by these kinds.
         if event["kind"] not in _TURN_KINDS:
             raise UnusableOutput(
                 f"unknown kind {event['kind'][:40]!r} in the trace: one of {', '.join(_TURN_KINDS)}"
@@ -297,6 +307,7 @@ def trace_of(response: Mapping[str, Any], turns: Sequence[Turn], model_calls: in
     sources: list[Source] = []
     for source in response.get("sources", ()):
         sources.append(Source(source["url"], source["title"], source["text"], "page"))
+    # Audits and losses look for evidence in the sources of visits, whoever read the pages.
     if sources:
         urls = " ".join(source.url for source in sources)
         trace.append(Turn("visit", "", urls, tuple(sources)))
