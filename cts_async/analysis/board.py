@@ -17,7 +17,9 @@ import numpy as np
 
 from cts_async.errors import UsageError
 from cts_async.records import Coverage
-from cts_async.runs.finished import ORIG, FinishedRun, Item, JudgedLabels, first_of, with_distinct_labels
+from cts_async.runs.finished import FinishedRun, Item, JudgedLabels, with_distinct_labels
+from cts_async.runs.manifest import ORIG
+from cts_async.runs.selection import join_first
 from cts_async.scorer import restore_score_100
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -124,10 +126,10 @@ def _remarks_on_settings(entrants: Sequence[FinishedRun], rows: _Rows) -> Iterat
     if published:
         labels = "all runs"
         if len(published) < len(entrants):
-            labels = first_of(published)
+            labels = join_first(published)
         yield f"Made with --as-published: {labels}."
     if rows.differing:
-        differences = first_of(list(rows.differing.values()))
+        differences = join_first(list(rows.differing.values()))
         yield (
             f"Weights differ between runs, so not all were judged by the same gold: {differences}. Scores are "
             "recomputed with the weights named first."

@@ -138,7 +138,7 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
     rows: list[Interaction] = []
     answers: dict[str, Sequence[str]] = {}
     n_failed_later = 0
-    for item in run.asked:
+    for item in run.answered_items:
         answers[item.id] = item.answers
         if len(item.questions) != len(item.answers):
             problem = f"{item.id}: {len(item.questions)} questions and {len(item.answers)} answers"
@@ -179,7 +179,7 @@ def run_texts(directory: Path, names: Collection[str]) -> Iterator[InstanceTexts
     """Read the texts of these names from a run, of the instances whose questions were all answered."""
     # Answers are most of a run: what nobody asked for stays out of memory.
     unread = [key for name, key in _TEXT_KEYS.items() if name not in names]
-    for item in read_run(directory, without=unread).asked:
+    for item in read_run(directory, without=unread).answered_items:
         answer = ""
         if isinstance(item, Item):
             answer = item.answer
