@@ -22,20 +22,12 @@ from cts_async.errors import UsageError
 from cts_async.pages.instance import instance_page
 from cts_async.records import Caveat
 from cts_async.runs.files import is_conversation, is_gold_build
-from cts_async.runs.finished import (
-    ORIG,
-    FinishedRun,
-    RunPath,
-    check_same_data,
-    find_runs,
-    of_one_agent,
-    read_runs,
-    sibling_origs,
-)
+from cts_async.runs.finished import FinishedRun, read_runs
 from cts_async.runs.gold_texts import GoldTexts
 from cts_async.runs.index import Json, Refused
-from cts_async.runs.manifest import Identity, manifest_of
+from cts_async.runs.manifest import ORIG, Identity, manifest_of
 from cts_async.runs.open_run import whole_run
+from cts_async.runs.selection import RunPath, check_same_data, find_runs, runs_of_latest_agent, sibling_origs
 from cts_async.tables import results
 from cts_async.tables.comparison import (
     NO_ANSWERS,
@@ -121,7 +113,7 @@ def gather(
     if is_gold_build(runs[0].path):
         raise UsageError(f"{runs[0].path}: gold that cts gold built; name the runs that are scored by it")
     if not baseline:
-        runs = of_one_agent(runs, notes.append)
+        runs = runs_of_latest_agent(runs, notes.append)
     run_paths = tuple(run.path for run in runs)
     scored_paths: list[Path] = []
     talk_paths: list[Path] = []

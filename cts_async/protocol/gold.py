@@ -122,7 +122,7 @@ class GoldPlan(Plan):
         """What determines the gold; a resumed build must agree with it. An existing gold file does not matter."""
         identity = Plan.identity(self, system)
         identity["system"] = GOLDBUILD
-        identity["data"] = {**identity["data"], "gold_sha256": None}
+        identity["data"] = identity["data"] | {"gold_sha256": None}
         identity["evidence"] = asdict(self.limits)
         return identity
 

@@ -162,19 +162,20 @@ async def _compute_in_child(subject: str, paths: Mapping[str, str]) -> Json:
 
 
 def leaderboards_of(runs: Mapping[str, Path]) -> Json:
-    """The leaderboard of runs (by name) under each judge; of each agent if several have played orig (`by_agent`).
+    """The leaderboard of runs (by name) under each judge; of each agent if several have played orig (`group_by_agent`).
 
     Runs without a search are left out.
     """
     from cts_async.analysis.board import make_board
-    from cts_async.runs.finished import by_agent, read_path
+    from cts_async.runs.finished import read_path
+    from cts_async.runs.selection import group_by_agent
 
     names = {path: name for name, path in runs.items()}
     boards: list[Json] = []
     # As an ordered set: a run of no agent is on the board of each.
     contradictions: dict[str, None] = {}
     try:
-        for agent, paths in by_agent(_scored_paths(runs.values())).items():
+        for agent, paths in group_by_agent(_scored_paths(runs.values())).items():
             board = make_board(map(read_path, paths))
             for judge in board.judges:
                 boards.append({"agent": display_name(agent)} | _judge_board(board, judge, names))
@@ -192,7 +193,7 @@ def leaderboards_of(runs: Mapping[str, Path]) -> Json:
 def _scored_paths(paths: Iterable[Path]) -> list[Path]:
     """The runs with scores. Raises CTSError if there is none, or if they are over different data."""
     from cts_async.runs.files import has_no_answers
-    from cts_async.runs.finished import check_same_data
+    from cts_async.runs.selection import check_same_data
 
     scored = [path for path in paths if _has_regular_files(path) and not has_no_answers(path)]
     if not scored:
@@ -278,7 +279,7 @@ def _difference_under(board: Board, judge: str) -> Json | None:
 
 def _judge_board(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
     from cts_async.analysis.compare import compare_under
-    from cts_async.runs.finished import ORIG
+    from cts_async.runs.manifest import ORIG
 
     origs = [entrant.label for entrant in board.entrants if entrant.system == ORIG]
     # Nobody is asked here which of several is meant.
