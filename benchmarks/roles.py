@@ -86,7 +86,7 @@ class _Answers:
 async def _gateway() -> None:
     """Serve, have a client of another process ask, and print CPU and latency of a call as JSON."""
     async with Gateway(list).serving() as gateway:
-        with gateway.lease(_Answers()) as addresses:  # type: ignore[arg-type]
+        with gateway.lease(_Answers(), "clarifier") as addresses:  # type: ignore[arg-type]
             found: dict[str, float] = {}
             for name, at_once in (("latency_ms", 1), ("cpu_us", AT_ONCE)):
                 command = [sys.executable, "-m", "benchmarks.roles", addresses["base_url"], str(at_once)]

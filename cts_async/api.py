@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 from cts_async.config import JudgeConfig, RunConfig, suggestion, user_config_file
 from cts_async.errors import InputError, RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
-from cts_async.runs.finished import find_runs
+from cts_async.runs.selection import find_runs
 from cts_async.tables.rows import Tables as Tables
 from cts_async.tables.rows import tables_of
 
@@ -40,7 +40,14 @@ def load(*runs: str | Path) -> Tables:
     The rows are those that `cts export --layout csv` writes; `Tables` and docs/usage.md say what they hold. Raises
     UsageError.
     """
-    return tables_of(find_runs([str(run) for run in runs or ("runs",)]))
+    return tables_of(find_runs(_words(runs)))
+
+
+def _words(runs: Sequence[str | Path]) -> list[str]:
+    """Return runs as commands name them: as texts, and without any the usual folder."""
+    if not runs:
+        return ["runs"]
+    return [str(run) for run in runs]
 
 
 def run(
@@ -66,13 +73,16 @@ def run(
 
     names = _Names()
     with _naming_parameters():
-        config = _config(RunConfig, names, {"models": names.all(model), "ks": _questions(k)}, options)
+        parameters = {"models": names.of_players(model), "ks": _questions(k)}
+        config = _config(RunConfig, names, parameters, options)
         plan = make_plan(config, load_catalogue(*config.config_files), os.environ)
         groups = [
             RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
             for directory in plan.systems.values()
         ]
-        _drive(run_plan, plan, groups, [*plan.specs.values(), *plan.search.opened], quiet=quiet)
+        used: list[Any] = list(plan.specs.values())
+        used += plan.search.opened
+        _drive(run_plan, plan, groups, used, quiet=quiet)
     return load(*plan.systems.values())
 
 
@@ -91,17 +101,19 @@ def judge(
     from cts_async.protocol.rejudge import plan_judging, run_judging
     from cts_async.watch.progress import RunGroup
 
-    words = [runs] if isinstance(runs, str | Path) else list(runs)
-    paths = tuple(one.path for one in find_runs([str(word) for word in words]))
+    if isinstance(runs, str | Path):
+        runs = [runs]
+    paths = tuple(found.path for found in find_runs([str(run) for run in runs]))
     names = _Names()
     with _naming_parameters():
-        config = _config(JudgeConfig, names, {"judges": names.all(judge), "runs": paths}, options)
+        config = _config(JudgeConfig, names, {"judges": names.of_players(judge), "runs": paths}, options)
         plan = plan_judging(config, load_catalogue(*config.config_files), os.environ)
+        directories = tuple(plan.directories())
         groups = [
-            RunGroup(plan.group(one), plan.n_answers, tuple(plan.directories()), None, plan.embedded)
-            for one in plan.judges
+            RunGroup(plan.group(name), plan.n_answers, directories, None, plan.embedded)
+            for name in plan.judges
         ]
-        _drive(run_judging, plan, groups, [*plan.specs.values()], quiet=quiet)
+        _drive(run_judging, plan, groups, list(plan.specs.values()), quiet=quiet)
     return load(*paths)
 
 
@@ -118,14 +130,15 @@ def compare(
     """
     from cts_async.tables.comparison import compare_runs, comparison_json
 
-    words = [str(run) for run in runs or ("runs",)]
-    judges = [judges] if isinstance(judges, str) else judges
-    found = compare_runs(words, judges=judges, baseline=baseline, seed=seed, partial=published)
-    if not published:
-        return comparison_json(found)
-    from cts_async.tables.published import published_json, published_of
+    if isinstance(judges, str):
+        judges = [judges]
+    compared = compare_runs(_words(runs), judges=judges, baseline=baseline, seed=seed, partial=published)
+    result = comparison_json(compared)
+    if published:
+        from cts_async.tables.published import published_json, published_of
 
-    return comparison_json(found) | {"published": published_json(published_of(found))}
+        result["published"] = published_json(published_of(compared))
+    return result
 
 
 # --- Calling
@@ -137,7 +150,7 @@ class _Names:
     def __init__(self) -> None:
         self._functions: dict[str, Callable[..., Any]] = {}
 
-    def one(self, player: Player) -> str:
+    def of_player(self, player: Player) -> str:
         """The name of a player."""
         from cts_async.protocol.custom.sources import remember_function
 
@@ -149,12 +162,13 @@ class _Names:
         self._functions[name] = player
         return name
 
-    def all(self, players: Player | Sequence[Player]) -> tuple[str, ...]:
+    def of_players(self, players: Player | Sequence[Player]) -> tuple[str, ...]:
         """The names of one player or several."""
-        several = players if isinstance(players, Sequence) and not isinstance(players, str) else [players]
-        if not several:
+        if isinstance(players, str) or not isinstance(players, Sequence):
+            return (self.of_player(players),)
+        if not players:
             raise UsageError("name at least one model, or give a function")
-        return tuple(self.one(player) for player in several)
+        return tuple(self.of_player(player) for player in players)
 
 
 # Messages of a plan are written for the command line: in Python the same is said with a parameter.
@@ -168,7 +182,10 @@ _OTHER_NAMES: Final[Mapping[str, str]] = {
     "orig": "references",
     "with_gold": "references",
     "trust_config": "config_consent",
-    **dict.fromkeys(("max_usd", "max_tokens", "max_calls", "deadline"), "budget"),
+    "max_usd": "budget",
+    "max_tokens": "budget",
+    "max_calls": "budget",
+    "deadline": "budget",
 }
 """Parameters that are called otherwise than the field of the option."""
 
@@ -189,19 +206,21 @@ def in_parameters(message: str) -> str:
     """Return a message with options (`--all baseline`) as parameters (`every_role="baseline"`)."""
     fields = _fields_by_option()
 
-    def named(found: re.Match[str]) -> str:
-        field = fields.get(found[1])
-        if field is None:
-            return found[0]
+    def parameter(match: re.Match[str]) -> str:
+        option, value = match[1], match[2] or ""
+        field = fields.get(option)
+        if field is None:  # a word that only looks like an option
+            return match[0]
         name = _OTHER_NAMES.get(field, field)
         if field == "trust_config":
             return f'{name}="remember"'
-        value = found[2] or ""
         if not _IS_VALUE.fullmatch(value):
-            return name + found[0][len(found[1]) :]
-        return f"{name}={value}" if value.isupper() else f'{name}="{value}"'
+            return name + match[0].removeprefix(option)
+        if value.isupper():  # DIR, NAME: what to put there
+            return f"{name}={value}"
+        return f'{name}="{value}"'
 
-    return _OPTION.sub(named, message)
+    return _OPTION.sub(parameter, message)
 
 
 @cache
@@ -210,60 +229,71 @@ def _fields_by_option() -> Mapping[str, str]:
     from cts_async.cli.judge import JudgeOptions
     from cts_async.cli.options import RunOptions
 
-    found = {"--quiet": "quiet", "-q": "quiet"}  # the command's own
+    fields = {"--quiet": "quiet", "-q": "quiet"}  # the command's own
     for options in (JudgeOptions, RunOptions):
         for field, hint in get_type_hints(options, include_extras=True).items():
             for declared in get_args(hint)[1:]:
-                # In an annotation typer keeps the first way to type an option where its default usually is.
-                words = (getattr(declared, "default", None), *(getattr(declared, "param_decls", None) or ()))
-                spelled = [word for word in words if isinstance(word, str) and word.startswith("-")]
-                for option in spelled or [f"--{field.replace('_', '-')}"]:
-                    found[option] = field
-    return found
+                for option in _ways_to_type(declared) or [f"--{field.replace('_', '-')}"]:
+                    fields[option] = field
+    return fields
+
+
+def _ways_to_type(declared: Any) -> list[str]:
+    """Return `--model` and `-m` of an option's declaration; none where it has typer's usual name."""
+    # In an annotation typer keeps the first way to type an option where its default usually is.
+    words = [getattr(declared, "default", None)]
+    words += getattr(declared, "param_decls", None) or ()
+    return [word for word in words if isinstance(word, str) and word.startswith("-")]
 
 
 _PLAYERS: Final = frozenset({"support", "answerer", "rewriter", "agent", "every_role"})
 _COUNTS: Final = frozenset({"limit", "in_flight", "max_turns", "nuggets_per_call"})
 
 
-def _config(kind: type[T], names: _Names, given: Mapping[str, Any], options: Mapping[str, Any]) -> T:
-    """A configuration of what a function was `given` itself, and its `options`. UsageError names a wrong one."""
+def _config(kind: type[T], names: _Names, parameters: Mapping[str, Any], options: Mapping[str, Any]) -> T:
+    """A configuration of a function's own `parameters` and its `options`. UsageError names a wrong one."""
     from pydantic import TypeAdapter, ValidationError
 
     from cts_async.cli.options import config_consent, config_file
 
     types = get_type_hints(kind)
-    fields = {"user_config": user_config_file(os.environ), **given}
+    fields: dict[str, Any] = {"user_config": user_config_file(os.environ)}
+    fields.update(parameters)
     for name, value in options.items():
-        if name in given or name not in types:
-            known = sorted(types.keys() - given.keys())
-            raise UsageError(f"{name}: no such option{suggestion(name, known)}")
-        if value is None:
+        if name in parameters or name not in types:
+            accepted = sorted(types.keys() - parameters.keys())
+            raise UsageError(f"{name}: no such option{suggestion(name, accepted)}")
+        if value is None:  # the default, as where the option is left out
             fields.pop(name, None)
             continue
         if name in _PLAYERS:
-            value = names.one(value)
+            value = names.of_player(value)
+        elif name == "judges" and not value:  # the first judge is that of the paper then
+            value = ()
         elif name == "judges":
-            value = names.all(value) if value else ()
+            value = names.of_players(value)
         elif get_origin(types[name]) is tuple and isinstance(value, str | Path):
             value = (value,)
         try:
             fields[name] = TypeAdapter(types[name]).validate_python(value)
         except ValidationError as error:
+            # pydantic's words end in the class that it wanted, which says nothing to a user.
             problem = error.errors()[0]["msg"].removeprefix("Input ").partition(" for <")[0]
             raise UsageError(f"{name}: {problem}, not {value!r}") from None
         if name in _COUNTS and fields[name] < 1:
             raise UsageError(f"{name}: must be at least 1, not {value!r}")
-    named = fields.get("config_file")
-    fields["config_file"] = config_file(named)
-    fields.setdefault("config_consent", config_consent(named, trust=False))
+    named_config = fields.get("config_file")
+    fields["config_file"] = config_file(named_config)
+    fields.setdefault("config_consent", config_consent(named_config, trust=False))
     return kind(**fields)
 
 
 def _questions(k: int | Sequence[int]) -> tuple[int, ...]:
     """Numbers of questions, as -k takes them. Raises UsageError."""
-    ks = tuple(k) if isinstance(k, Sequence) and not isinstance(k, str) else (k,)
-    if not ks or any(not isinstance(one, int) or not 1 <= one <= MOST_QUESTIONS for one in ks):
+    ks: tuple[Any, ...] = (k,)
+    if isinstance(k, Sequence) and not isinstance(k, str):
+        ks = tuple(k)
+    if not ks or not all(isinstance(n, int) and 1 <= n <= MOST_QUESTIONS for n in ks):
         raise UsageError(f"k: must be a number from 1 to {MOST_QUESTIONS}, or a list of them, not {k!r}")
     return ks
 
@@ -279,7 +309,7 @@ def _drive(run: Any, plan: Any, groups: Any, used: Any, *, quiet: bool) -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         stopped = main()
-    else:
+    else:  # a notebook
         stopped = _in_thread(main)
     if stopped is not None:
         raise stopped

@@ -14,7 +14,7 @@ from fake_provider import FakeProvider, Settings
 
 import cts_async
 from cts_async.errors import UsageError
-from cts_async.runs.finished import find_runs
+from cts_async.runs.selection import find_runs
 
 DOCUMENT = (Path(__file__).parents[1] / "docs/extending.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)

@@ -220,3 +220,49 @@ def test_no_console_takes_text_for_emoji() -> None:
     made = [line for path in MODULES for line in path.read_text("utf-8").splitlines() if CONSOLE.search(line)]
     assert made
     assert [line for line in made if "emoji=False" not in line] == []
+
+
+PARSES_JSON = {
+    "foreign_json.py": "the bounded parser itself",
+    "scorer.py": "standalone: it imports nothing of the package",
+    "engine/journal.py": "steps are remembered by the engine, which knows no run",
+    "engine/journal_index.py": "the index of its lines",
+    "cluster/worker.py": "a step that the head remembers, as its journal has it",
+    "protocol/audit/evidence.py": "the audit shares no code with what it audits",
+    "protocol/custom/calls.py": "records of an ended call of the user's code, in its own step",
+    "protocol/custom/gateway.py": "requests of the user's code",
+    "protocol/custom/wire.py": "replies of the user's code",
+    "search/turn_format.py": "tool calls in a model's text",
+    "search/backends/corpus.py": "a file of documents, and its index",
+    "search/backends/fetch.py": "what the child process that reads pages answers",
+    "search/backends/page_text.py": "what it is asked",
+    "search/backends/services.py": "replies of search services",
+    "demo.py": "requests to the scripted models",
+    "pages/plots/figure.py": "style.json of the package",
+    "tables/export.py": "the marker of an earlier export",
+    "viewer/leaderboards.py": "what its child process computes",
+    "watch/live.py": "live.json, which its process replaces each second",
+}
+"""Who parses JSON beside `runs`, `llm` and `datasets`, and what."""
+
+
+def test_json_is_parsed_where_it_enters() -> None:
+    parsers = set()
+    for path in MODULES:
+        name = path.relative_to(PACKAGE).as_posix()
+        if re.search(r"json\.loads\(", path.read_text("utf-8")) and room(dotted(path)) not in (
+            "runs",
+            "llm",
+            "datasets",
+        ):
+            parsers.add(name)
+    assert parsers == PARSES_JSON.keys()
+
+
+def test_fields_of_a_manifest_are_read_in_one_place() -> None:
+    readers = []
+    for path in MODULES:
+        text = path.read_text("utf-8")
+        if 'get("identity")' in text or '["identity"]' in text:
+            readers.append(path.relative_to(PACKAGE).as_posix())
+    assert readers == ["runs/manifest.py"]

@@ -32,12 +32,13 @@ def place_of(frame: FrameType | None) -> str:
         file = frame.f_code.co_filename
         if "importlib" in file:
             return "imports"
-        innermost = innermost or _named(file)
+        innermost = innermost or named_place(file)
         frame = frame.f_back
     return innermost or "event loop"
 
 
-def _named(file: str) -> str:
+def named_place(file: str) -> str:
+    """The room of ours, or the library that is told apart, to which a source file belongs; "" for any other."""
     if file.startswith(PACKAGE):
         room = file.removeprefix(PACKAGE).removesuffix(".py")
         # These only start the loop: what is sampled there is the loop at work, in C.

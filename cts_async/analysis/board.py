@@ -17,7 +17,9 @@ import numpy as np
 
 from cts_async.errors import UsageError
 from cts_async.records import Coverage
-from cts_async.runs.finished import ORIG, FinishedRun, Item, JudgedLabels, first_of, with_distinct_labels
+from cts_async.runs.finished import FinishedRun, Item, JudgedLabels, with_distinct_labels
+from cts_async.runs.manifest import ORIG
+from cts_async.runs.selection import join_first
 from cts_async.scorer import restore_score_100
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -100,10 +102,10 @@ def make_board(runs: Iterable[FinishedRun]) -> Board:
     scores, labels = _filled(rows, order, judges, [found[entrant.directory][1] for entrant in entrants])
     marks = _filled_marks(order, [answers[entrant.directory] for entrant in entrants])
     if published := [entrant.label for entrant in entrants if entrant.as_published]:
-        which = "all runs" if len(published) == len(entrants) else first_of(published)
+        which = "all runs" if len(published) == len(entrants) else join_first(published)
         remarks.append(f"Made with --as-published: {which}.")
     if rows.differing:
-        which = first_of(list(rows.differing.values()))
+        which = join_first(list(rows.differing.values()))
         remarks.append(
             f"Weights differ between runs, so not all were judged by the same gold: {which}. Scores are recomputed with "
             "the weights named first."

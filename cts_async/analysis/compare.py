@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
+from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal
 
 import numpy as np
@@ -68,19 +68,18 @@ class Judged:
     @property
     def n_differs(self) -> bool:
         """True if some mean is over other instances than the common ones."""
-        return any(one.n_common < one.scores.n_scored for one in self.standings)
+        return any(standing.n_common < standing.scores.n_scored for standing in self.standings)
 
     @property
     def ranked(self) -> tuple[Standing, ...]:
         """The standings in the order of tables: within a budget the best mean over the common instances first."""
-        if any(one.common_mean is None for one in self.standings):
+        if any(standing.common_mean is None for standing in self.standings):
             return self.standings
-        return tuple(
-            sorted(
-                self.standings,
-                key=lambda one: (one.system != self.baseline, one.k, *_by_common_mean(one)),
-            )
-        )
+
+        def place(standing: Standing) -> tuple[bool, int, tuple[float, str]]:
+            return standing.system != self.baseline, standing.k, _by_common_mean(standing)
+
+        return tuple(sorted(self.standings, key=place))
 
     @property
     def best(self) -> tuple[Standing, ...]:
@@ -88,17 +87,19 @@ class Judged:
 
         () if none has a common mean.
         """
-        return tuple(sorted((one for one in self.standings if one.best), key=_by_common_mean))
+        best = [standing for standing in self.standings if standing.best]
+        return tuple(sorted(best, key=_by_common_mean))
 
     @property
     def tied(self) -> tuple[Standing, ...]:
         """Of these, those that a test could have separated from the first one."""
-        return tuple(one for one in self.best if one.testable)
+        return tuple(standing for standing in self.best if standing.testable)
 
     @property
     def untestable(self) -> tuple[Standing, ...]:
         """Of these, those that differ from the first one on too few instances for any test to separate them."""
-        return tuple(one for one in self.best if one.testable is False)
+        # None is the first one itself.
+        return tuple(standing for standing in self.best if standing.testable is False)
 
 
 def compare_under(
@@ -109,31 +110,41 @@ def compare_under(
     With `against_baseline` the family of tests is every system against the baseline, else all pairs. Which systems are
     tied with the best one is always decided by the tests of all pairs.
     """
-    every = compare_pairs(board, judge, seed=seed)
-    pairs = compare_pairs(board, judge, baseline, seed=seed) if against_baseline else every
+    all_pairs = compare_pairs(board, judge, seed=seed)
+    pairs = all_pairs
+    if against_baseline:
+        pairs = compare_pairs(board, judge, baseline, seed=seed)
     standings = leaderboard(board, judge, baseline, seed=seed)
     references = {entrant.label for entrant in board.entrants if entrant.system in REFERENCES}
-    competing = [standing for standing in standings if standing.system not in references]
-    rivals = [standing for standing in competing if standing.common_mean is not None]
-    first = ""
+    rivals: list[Standing] = []
+    for standing in standings:
+        if standing.system not in references and standing.common_mean is not None:
+            rivals.append(standing)
+    highest = ""
     if rivals:
-        first = min(rivals, key=_by_common_mean).system
-    tests_of_first = _tests_of(first, every)
-    worse = {test.other for test in every if test.system == first and test.significant}
-    best = {rival.system: rival.system not in worse for rival in rivals}
-    testable = {name: not test.hopeless for name, test in tests_of_first.items() if name in best}
+        highest = min(rivals, key=_by_common_mean).system
+    tests_of_highest = _tests_of(highest, all_pairs)
+    # A pair has the higher mean over its own instances first, which need not be the highest common mean: such a system
+    # is not worse, whatever the test says.
+    worse = {test.other for test in all_pairs if test.system == highest and test.significant}
     tests_of_baseline = _tests_of(baseline, pairs)
-    completed = []
+    rival_names = {rival.system for rival in rivals}
+    completed: list[Standing] = []
     for standing in standings:
         name = standing.system
-        p_holm = tests_of_baseline[name].p_holm if name in tests_of_baseline else None
-        completed.append(replace(standing, p_holm=p_holm, best=best.get(name), testable=testable.get(name)))
+        if name in tests_of_baseline:
+            standing = replace(standing, p_holm=tests_of_baseline[name].p_holm)
+        if name in rival_names:
+            standing = replace(standing, best=name not in worse)
+            if name in tests_of_highest:
+                standing = replace(standing, testable=not tests_of_highest[name].hopeless)
+        completed.append(standing)
     return Judged(judge, baseline, tuple(completed), pairs)
 
 
 def _tests_of(system: str, pairs: Sequence[PairTest]) -> dict[str, PairTest]:
     """Return the tests of one system, by the other one; in a pair of equal means either may come first."""
-    tests = {}
+    tests: dict[str, PairTest] = {}
     for test in pairs:
         if test.system == system:
             tests[test.other] = test
@@ -154,8 +165,9 @@ def compare_over_common(
     return compare_under(over_common, judge, baseline, against_baseline=against_baseline, seed=seed)
 
 
-def _by_common_mean(one: Standing) -> tuple[float, str]:
-    return -round(one.common_mean or 0.0, _DECIMALS), one.system
+def _by_common_mean(standing: Standing) -> tuple[float, str]:
+    """Sort the highest mean first, and equal ones by name."""
+    return -round(standing.common_mean or 0.0, _DECIMALS), standing.system
 
 
 def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tuple[Standing, ...]:
@@ -170,19 +182,32 @@ def leaderboard(board: Board, judge: str, baseline: str, *, seed: int = 0) -> tu
     present = ~np.isnan(scores)
     common = present[:, present.any(axis=0)].all(axis=1)
     n_common = int(common.sum())
-    standings = []
+    standings: list[Standing] = []
     for column, (entrant, gain) in enumerate(zip(board.entrants, gains, strict=True)):
         values = scores[present[:, column], column]
         n_failed = entrant.n_failed_under(judge)
-        summary = scorer.summarise(values.tolist(), n_failed, max(entrant.n_expected, len(values) + n_failed))
-        if summary.mean is not None:
-            common_mean = stats.mean_or_none(scores[common, column])
-            own_gain = None if entrant.label == baseline else gain
-            own = self_judged_roles(judge, entrant.players, entrant.models)
-            standings.append(
-                Standing(entrant.label, entrant.k, summary, own_gain, n_common, common_mean, own)
+        n_expected = max(entrant.n_expected, len(values) + n_failed)
+        summary = scorer.summarise(values.tolist(), n_failed, n_expected)
+        if summary.mean is None:
+            continue
+        if entrant.label == baseline:
+            gain = None
+        standings.append(
+            Standing(
+                system=entrant.label,
+                k=entrant.k,
+                scores=summary,
+                gain=gain,
+                n_common=n_common,
+                common_mean=stats.mean_or_none(scores[common, column]),
+                judge_is=self_judged_roles(judge, entrant.players, entrant.models),
             )
-    return tuple(sorted(standings, key=lambda one: (one.system != baseline, one.k, -(one.scores.mean or 0))))
+        )
+
+    def place(standing: Standing) -> tuple[bool, int, float]:
+        return standing.system != baseline, standing.k, -(standing.scores.mean or 0)
+
+    return tuple(sorted(standings, key=place))
 
 
 # Paired permutation tests. The tests of one judge are one family: all pairs, or every system against a baseline.
@@ -240,31 +265,38 @@ def compare_pairs(
     if baseline is None:
         family = list(combinations(columns, 2))
     else:
-        fixed = board.place(baseline)
-        family = [(i, fixed) for i in columns if i != fixed]
-    present = ~np.isnan(scores)
-    pairs = [(i, j) for i, j in family if (present[:, i] & present[:, j]).any()]
-    if baseline is None:
-        pairs = [(i, j) if np.nanmean(scores[:, i] - scores[:, j]) >= 0 else (j, i) for i, j in pairs]
+        baseline_column = board.place(baseline)
+        family = [(column, baseline_column) for column in columns if column != baseline_column]
+    pairs: list[tuple[int, int]] = []
+    for i, j in family:
+        differences = scores[:, i] - scores[:, j]
+        if np.isnan(differences).all():
+            continue
+        if baseline is None and np.nanmean(differences) < 0:
+            i, j = j, i
+        pairs.append((i, j))
     tests = stats.sign_flip_tests(scores, pairs, seed=seed, flips=stats.flips_for(len(pairs)))
     adjusted = stats.holm([test.p for test in tests])
-    tested = []
+    tested: list[PairTest] = []
     for (i, j), test, p_holm in zip(pairs, tests, adjusted, strict=True):
         differences = scores[:, i] - scores[:, j]
-        names = board.systems[i], board.systems[j]
-        tested.append(_pair(*names, differences[~np.isnan(differences)], test, p_holm, len(pairs)))
+        differences = differences[~np.isnan(differences)]
+        tested.append(_pair_test(board.systems[i], board.systems[j], differences, test, p_holm, len(pairs)))
     return tuple(sorted(tested, key=lambda pair: (pair.p, -abs(pair.difference), pair.system, pair.other)))
 
 
-def _pair(
+def _pair_test(
     system: str, other: str, differences: Array, test: stats.SignFlips, p_holm: float, n_tests: int
 ) -> PairTest:
+    """Add the power of a test, at the strictest of Holm's levels, to its p."""
     n, mean = len(differences), float(differences.mean())
     alpha = stats.holm_alpha(n_tests)
     sd, detectable, n_needed = None, None, None
     if n > 1:
+        sd = 0.0
         # Equal differences have a spread of 1e-15 in floats, which is none.
-        sd = float(differences.std(ddof=1)) if np.ptp(np.round(differences, _DECIMALS)) else 0.0
+        if np.ptp(np.round(differences, _DECIMALS)):
+            sd = float(differences.std(ddof=1))
         detectable = stats.detectable_difference(n, sd, n_differ=test.n_differ, alpha=alpha)
         share = test.n_differ / n
         n_needed = stats.instances_needed(mean, sd, share_differing=share, alpha=alpha)
@@ -299,8 +331,8 @@ class Extreme:
     why: tuple[str, ...]
 
 
-def extremes(board: Board, judge: str, system: str, baseline: str, most: int) -> tuple[Extreme, ...]:
-    """Return up to `most` instances for each reason, each once: losses, gains, lowest and highest scores.
+def extremes(board: Board, judge: str, system: str, baseline: str, n_each: int) -> tuple[Extreme, ...]:
+    """Return up to `n_each` instances for each reason, each once: losses, gains, lowest and highest scores.
 
     Among equals the first by name is taken. A loss is below 0 and a gain above; a system has none over itself, and
     a `baseline` of "" is none. Failed instances have no score and are never among them.
@@ -309,32 +341,37 @@ def extremes(board: Board, judge: str, system: str, baseline: str, most: int) ->
     gains = np.full_like(scores, np.nan)
     if baseline and baseline != system:
         gains = scores - board.scores[judge][:, board.place(baseline)]
-    return extremes_of(board.ids, scores, gains, most)
+    return extremes_of(board.ids, scores, gains, n_each)
 
 
-def extremes_of(ids: Sequence[str], scores: Array, gains: Array, most: int) -> tuple[Extreme, ...]:
+def extremes_of(ids: Sequence[str], scores: Array, gains: Array, n_each: int) -> tuple[Extreme, ...]:
     """Like `extremes`, for any scores and gains in the order of `ids`, NaN where there is none."""
-    half = min(most, (int(np.isfinite(scores).sum()) + 1) // 2)  # no instance is both lowest and highest
+    half = min(n_each, (int(np.isfinite(scores).sum()) + 1) // 2)  # no instance is both lowest and highest
     lowest = _smallest(scores, half)
-    reasons: dict[int, list[str]] = {}
-    for why, rows in (
-        ("greatest loss", _smallest(gains, most, below=0)),
-        ("greatest gain", _smallest(-gains, most, below=0)),
-        ("lowest score", lowest),
-        ("highest score", [row for row in _smallest(-scores, half) if row not in lowest]),
-    ):
+    rows_by_reason = {
+        "greatest loss": _smallest(gains, n_each, below=0),
+        "greatest gain": _smallest(-gains, n_each, below=0),
+        "lowest score": lowest,
+        "highest score": [row for row in _smallest(-scores, half) if row not in lowest],
+    }
+    reasons_by_row: dict[int, list[str]] = {}
+    for reason, rows in rows_by_reason.items():
         for row in rows:
-            reasons.setdefault(row, []).append(why)
-    return tuple(
-        Extreme(ids[row], float(scores[row]), None if np.isnan(gains[row]) else float(gains[row]), tuple(why))
-        for row, why in reasons.items()
-    )
+            reasons_by_row.setdefault(row, []).append(reason)
+    instances: list[Extreme] = []
+    for row, reasons in reasons_by_row.items():
+        gain: float | None = None
+        if not np.isnan(gains[row]):
+            gain = float(gains[row])
+        instances.append(Extreme(ids[row], float(scores[row]), gain, tuple(reasons)))
+    return tuple(instances)
 
 
-def _smallest(values: Array, most: int, below: float = float("inf")) -> list[int]:
+def _smallest(values: Array, n_rows: int, below: float = float("inf")) -> list[int]:
     """Return the rows of the smallest values under `below`, smallest first, NaN excluded."""
     rows = np.flatnonzero(values < below)
-    smallest: list[int] = rows[np.argsort(values[rows], kind="stable")][:most].tolist()
+    # A stable sort: among equals the first by name is taken.
+    smallest: list[int] = rows[np.argsort(values[rows], kind="stable")][:n_rows].tolist()
     return smallest
 
 
@@ -373,15 +410,21 @@ def agreement_of(
 
     `n_distinct` is what `count_distinct` gives for these answers.
     """
-    n = sum(pairs.values())
-    equal = sum(count for (one, two), count in pairs.items() if one == two)
+    n = n_equal = 0
+    for (label, other_label), count in pairs.items():
+        n += count
+        if label == other_label:
+            n_equal += count
+    exact: float | None = None
+    if n:
+        exact = n_equal / n
     return Agreement(
         judge=judge,
         other=other,
         n_answers=len(scores),
         n_nuggets=n,
         n_distinct=n_distinct,
-        exact=equal / n if n else None,
+        exact=exact,
         kappa=cohen_kappa(pairs),
         kappa_quadratic=cohen_kappa(pairs, "quadratic"),
         score_r=stats.correlation(scores, other_scores),
@@ -394,11 +437,11 @@ def count_distinct(answers: Array, n_nuggets: Array) -> int:
     Both have the same shape. Nothing is known of an answer with the fingerprint 0: each counts as another one. Of equal
     answers the one with the most labels counts.
     """
-    known = answers != 0
-    distinct, places = np.unique(answers[known], return_inverse=True)
-    most = np.zeros(len(distinct), int)
-    np.maximum.at(most, places, n_nuggets[known])
-    return int(most.sum() + n_nuggets[~known].sum())
+    has_mark = answers != 0
+    distinct, places = np.unique(answers[has_mark], return_inverse=True)
+    n_of_distinct = np.zeros(len(distinct), int)
+    np.maximum.at(n_of_distinct, places, n_nuggets[has_mark])
+    return int(n_of_distinct.sum() + n_nuggets[~has_mark].sum())
 
 
 def cohen_kappa(pairs: LabelPairs, weights: Weights = None) -> float | None:
@@ -409,21 +452,26 @@ def cohen_kappa(pairs: LabelPairs, weights: Weights = None) -> float | None:
     full agreement, 0 is chance. None without labels, and if both judges always gave one and the same label.
     """
     ranks: dict[str, int] = {label: rank for rank, label in enumerate(LABELS)}
+
+    def weight(label: str, other_label: str) -> int:
+        if weights is None:
+            return int(label != other_label)
+        return (ranks[label] - ranks[other_label]) ** 2
+
     rows: Counter[str] = Counter()
     columns: Counter[str] = Counter()
-    for (one, two), n in pairs.items():
-        rows[one] += n
-        columns[two] += n
-
-    def weight(one: str, two: str) -> int:
-        if weights is None:
-            return int(one != two)
-        return (ranks[one] - ranks[two]) ** 2
-
-    observed = sum(weight(one, two) * n for (one, two), n in pairs.items())
-    expected = sum(weight(one, two) * n * m for one, n in rows.items() for two, m in columns.items())
+    observed = expected = 0
+    for (label, other_label), n in pairs.items():
+        rows[label] += n
+        columns[other_label] += n
+        observed += weight(label, other_label) * n
+    for label, n in rows.items():
+        for other_label, m in columns.items():
+            expected += weight(label, other_label) * n * m
+    if not expected:
+        return None
     # Whole numbers up to here: the only rounding is that of this division.
-    return 1 - observed * rows.total() / expected if expected else None
+    return 1 - observed * rows.total() / expected
 
 
 def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
@@ -436,11 +484,14 @@ def kendall_tau(a: Sequence[float], b: Sequence[float]) -> float | None:
         raise ValueError("both must rank the same systems")
     balance = untied_a = untied_b = 0
     for i, j in combinations(range(len(a)), 2):
-        x, y = (a[i] > a[j]) - (a[i] < a[j]), (b[i] > b[j]) - (b[i] < b[j])
-        balance += x * y
-        untied_a += x != 0
-        untied_b += y != 0
-    return balance / math.sqrt(untied_a * untied_b) if untied_a and untied_b else None
+        sign_a = (a[i] > a[j]) - (a[i] < a[j])
+        sign_b = (b[i] > b[j]) - (b[i] < b[j])
+        balance += sign_a * sign_b
+        untied_a += sign_a != 0
+        untied_b += sign_b != 0
+    if not untied_a or not untied_b:
+        return None
+    return balance / math.sqrt(untied_a * untied_b)
 
 
 def krippendorff_alpha(labels: Array, level: Level, n_values: int) -> float | None:
@@ -452,10 +503,10 @@ def krippendorff_alpha(labels: Array, level: Level, n_values: int) -> float | No
     order, negative for missing. A thing with fewer than two labels is ignored. None if no two judges labelled the
     same thing, or if only one value was ever given.
     """
-    given = np.column_stack([(labels == value).sum(axis=1, dtype=np.int16) for value in range(n_values)])
+    n_judges = np.column_stack([(labels == value).sum(axis=1, dtype=np.int16) for value in range(n_values)])
     # Many things have the same counts of values, so each distinct row of counts is processed once.
     bases = (labels.shape[1] + 1) ** np.arange(n_values)
-    codes, times = np.unique(given[given.sum(axis=1) >= 2] @ bases, return_counts=True)
+    codes, times = np.unique(n_judges[n_judges.sum(axis=1) >= 2] @ bases, return_counts=True)
     if not len(codes):
         return None
     counts = codes[:, None] // bases % (labels.shape[1] + 1)
@@ -525,26 +576,28 @@ class Robustness:
     @property
     def references(self) -> tuple[str, ...]:
         """The judges that are shown beside the counted ones."""
-        return tuple(judge.judge for judge in self.judges if judge.judge not in self.counted)
+        return tuple(means.judge for means in self.judges if means.judge not in self.counted)
 
 
-def counted_judges(judges: Sequence[str], named: Sequence[str] = ()) -> tuple[str, ...]:
+def counted_judges(judges: Sequence[str], requested: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the judges that a statement about "the judges" is about.
 
     One that compares words is a reference for the others, as orig is for systems, and no opinion of its own. It counts
-    where a user has `named` it for this comparison, or where there is no other judge.
+    where a user has `requested` it for this comparison, or where there is no other judge.
     """
-    models = tuple(judge for judge in judges if judge not in REFERENCE_JUDGES or judge in named)
+    models = tuple(judge for judge in judges if judge not in REFERENCE_JUDGES or judge in requested)
     return models or tuple(judges)
 
 
-def robustness(board: Board, judges: Sequence[str], named: Sequence[str] = ()) -> Robustness | None:
-    """Compare the judges; None for fewer than two. `named` are those that the user chose (see `counted_judges`)."""
+def robustness(board: Board, judges: Sequence[str], requested: Sequence[str] = ()) -> Robustness | None:
+    """Compare the judges; None for fewer than two. The user has `requested` some of them (see `counted_judges`)."""
     if len(judges) < 2:
         return None
-    counted = counted_judges(judges, named)
+    counted = counted_judges(judges, requested)
     # Instances that a reference lacks must not take away from what the judges are compared by.
-    ordering_judges = counted if len(counted) > 1 else judges
+    ordering_judges: Sequence[str] = counted
+    if len(counted) < 2:
+        ordering_judges = judges
     present = ~np.isnan(np.stack([board.scores[judge] for judge in ordering_judges]))
     shared: list[int] = np.flatnonzero(present.any(axis=1).all(axis=0)).tolist()
     common = present[:, :, shared].all(axis=(0, 2)) & bool(shared)
@@ -579,62 +632,75 @@ def _judge_means(board: Board, judge: str, common: Array, shared: Sequence[int])
             common_means[i] = stats.mean_or_none(scores[common, i])
     counts = np.bincount(codes[codes != NO_LABEL], minlength=len(LABELS))
     shares = (counts / max(1, counts.sum())).tolist()
-    ordered = [
-        (name, mean) for name, mean in zip(board.systems, common_means, strict=True) if mean is not None
-    ]
+    share_by_label: dict[Coverage, float] = {}
+    if counts.any():
+        share_by_label = dict(zip(LABELS, shares, strict=True))
+    means: list[float | None] = []
+    for column in range(len(board.systems)):
+        means.append(stats.mean_or_none(scores[scored[:, column], column]))
     return JudgeMeans(
         judge,
-        means=tuple(
-            stats.mean_or_none(column[there]) for column, there in zip(scores.T, scored.T, strict=True)
-        ),
+        means=tuple(means),
         n_scored=tuple(scored.sum(axis=0).tolist()),
         common_means=tuple(common_means),
-        ordering=_ordering([name for name, _ in ordered], [round(mean, _DECIMALS) for _, mean in ordered]),
-        shares=dict(zip(LABELS, shares, strict=True)) if counts.any() else {},
+        ordering=_ordering(board.systems, common_means),
+        shares=share_by_label,
     )
 
 
-def _order_agreement(judge: JudgeMeans, other: JudgeMeans) -> OrderAgreement:
+def _order_agreement(means: JudgeMeans, other_means: JudgeMeans) -> OrderAgreement:
     """Compare two judges' means of the systems that both have over the common instances."""
-    pairs = [
-        (round(one, _DECIMALS), round(two, _DECIMALS))
-        for one, two in zip(judge.common_means, other.common_means, strict=True)
-        if one is not None and two is not None
-    ]
-    tau = kendall_tau([one for one, _ in pairs], [two for _, two in pairs])
-    return OrderAgreement(judge.judge, other.judge, tau)
+    a: list[float] = []
+    b: list[float] = []
+    for mean, other_mean in zip(means.common_means, other_means.common_means, strict=True):
+        if mean is not None and other_mean is not None:
+            a.append(round(mean, _DECIMALS))
+            b.append(round(other_mean, _DECIMALS))
+    return OrderAgreement(means.judge, other_means.judge, kendall_tau(a, b))
 
 
-def _ordering(names: Sequence[str], means: Sequence[float]) -> str:
-    ranked = sorted(zip(means, names, strict=True), key=lambda one: (-one[0], one[1]))
-    words = [name for _, name in ranked[:1]]
-    for (before, _), (mean, name) in pairwise(ranked):
-        words += ["=" if mean == before else ">", name]
-    return " ".join(words)
+def _ordering(systems: Sequence[str], means: Sequence[float | None]) -> str:
+    """Write the order of the systems that have a mean: `gpt-k1 > ernie-k1 = orig`."""
+    ranked: list[tuple[float, str]] = []
+    for system, mean in zip(systems, means, strict=True):
+        if mean is not None:
+            ranked.append((-round(mean, _DECIMALS), system))
+    ranked.sort()
+    ordering = ""
+    for place, (negative_mean, system) in enumerate(ranked):
+        if place and negative_mean == ranked[place - 1][0]:
+            ordering += " = "
+        elif place:
+            ordering += " > "
+        ordering += system
+    return ordering
 
 
-def _board_agreement(board: Board, judge: str, other: str) -> Agreement:
-    a, b = board.labels[judge].ravel(), board.labels[other].ravel()
-    both = (a != NO_LABEL) & (b != NO_LABEL)
-    codes = a[both] * np.int8(len(LABELS)) + b[both]
-    x, y = board.scores[judge].ravel(), board.scores[other].ravel()
-    scored = ~np.isnan(x) & ~np.isnan(y)
-    n_distinct = count_distinct(board.answers, _labelled_by_both(board, judge, other))
-    return agreement_of(judge, other, label_pairs(codes), x[scored], y[scored], n_distinct)
+def _board_agreement(board: Board, judge: str, other_judge: str) -> Agreement:
+    labels, other_labels = board.labels[judge].ravel(), board.labels[other_judge].ravel()
+    labelled = (labels != NO_LABEL) & (other_labels != NO_LABEL)
+    pairs = label_pairs(labels[labelled] * np.int8(len(LABELS)) + other_labels[labelled])
+    scores, other_scores = board.scores[judge].ravel(), board.scores[other_judge].ravel()
+    scored = ~np.isnan(scores) & ~np.isnan(other_scores)
+    n_distinct = count_distinct(board.answers, _labelled_by_both(board, judge, other_judge))
+    return agreement_of(judge, other_judge, pairs, scores[scored], other_scores[scored], n_distinct)
 
 
-def _labelled_by_both(board: Board, judge: str, other: str) -> Array:
+def _labelled_by_both(board: Board, judge: str, other_judge: str) -> Array:
     """Count the nuggets of each answer that both have labelled, shape (instances, entrants)."""
-    both = (board.labels[judge] != NO_LABEL) & (board.labels[other] != NO_LABEL)
+    labelled = (board.labels[judge] != NO_LABEL) & (board.labels[other_judge] != NO_LABEL)
     instances = np.repeat(np.arange(len(board.ids)), board.n_nuggets)
     n_nuggets = np.zeros((len(board.ids), len(board.entrants)), int)
-    for column, labelled in enumerate(both.T):
-        n_nuggets[:, column] = np.bincount(instances[labelled], minlength=len(board.ids))
+    for column, labelled_nuggets in enumerate(labelled.T):
+        n_nuggets[:, column] = np.bincount(instances[labelled_nuggets], minlength=len(board.ids))
     return n_nuggets
 
 
 def label_pairs(codes: Array) -> Counter[tuple[str, str]]:
     """Count pairs of labels from codes 3 * first + second, each an index of LABELS."""
     n = len(LABELS)
-    counts = np.bincount(codes, minlength=n * n)
-    return Counter({(LABELS[i // n], LABELS[i % n]): int(count) for i, count in enumerate(counts) if count})
+    counts = Counter[tuple[str, str]]()
+    for code, count in enumerate(np.bincount(codes, minlength=n * n).tolist()):
+        if count:
+            counts[LABELS[code // n], LABELS[code % n]] = count
+    return counts

@@ -139,7 +139,7 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
     rows: list[Interaction] = []
     answers: dict[str, Sequence[str]] = {}
     n_failed_later = 0
-    for item in run.asked:
+    for item in run.answered_items:
         answers[item.id] = item.answers
         if len(item.questions) != len(item.answers):
             problem = f"{item.id}: {len(item.questions)} questions and {len(item.answers)} answers"
@@ -180,7 +180,7 @@ _TEXT_KEYS: Final = {
 def run_texts(directory: Path, names: Collection[str]) -> Iterator[InstanceTexts]:
     """Read the texts of these names from a run, of the instances whose questions were all answered."""
     unread = [key for name, key in _TEXT_KEYS.items() if name not in names]
-    for item in read_run(directory, without=unread).asked:
+    for item in read_run(directory, without=unread).answered_items:
         answer = ""
         if isinstance(item, Item):
             answer = item.answer

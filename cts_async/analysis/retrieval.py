@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from cts_async.analysis.stats import PairedT, holm, paired_t_test
+from cts_async.analysis.stats import holm, paired_t_test
 from cts_async.errors import UsageError
-from cts_async.records import (
-    MODES,
-    SCHEMES,
-    Mode,
-    Scheme,
-)
+from cts_async.records import MODES, SCHEMES, Mode, Scheme
 from cts_async.runs.conversations import ConversationRun
 from cts_async.search.backends import Ranked
 from cts_async.search.rankers import Ranker
@@ -32,10 +27,15 @@ Run = Mapping[str, Sequence[tuple[str, float]]]
 
 _FAMILIES: Final = {
     "ndcg": "nDCG",
-    **dict.fromkeys(("p", "prec", "precision"), "P"),
-    **dict.fromkeys(("rr", "mrr"), "RR"),
-    **dict.fromkeys(("ap", "map"), "AP"),
-    **dict.fromkeys(("r", "recall"), "R"),
+    "p": "P",
+    "prec": "P",
+    "precision": "P",
+    "rr": "RR",
+    "mrr": "RR",
+    "ap": "AP",
+    "map": "AP",
+    "r": "R",
+    "recall": "R",
 }
 _NAME: Final = re.compile(r"([a-z]+)(?:@?([1-9][0-9]{0,5}))?", re.IGNORECASE | re.ASCII)
 _NEEDS_CUTOFF: Final = ("P", "R")
@@ -47,19 +47,23 @@ def measure(name: str) -> str:
 
     Known are nDCG, P, RR (MRR), AP (MAP) and R (Recall), each with a cutoff, which P and R need. Raises UsageError.
     """
-    found = _NAME.fullmatch(name.strip())
-    family = found and _FAMILIES.get(found[1].lower())
-    if found is None or family is None:
+    match = _NAME.fullmatch(name.strip())
+    if match is None or match[1].lower() not in _FAMILIES:
         raise UsageError(f"{name!r} is not a known measure; write nDCG@10, P@5, MRR@100, MAP or Recall@100")
-    if found[2] is None and family in _NEEDS_CUTOFF:
+    family, depth = _FAMILIES[match[1].lower()], match[2]
+    if depth is not None:
+        return f"{family}@{depth}"
+    if family in _NEEDS_CUTOFF:
         raise UsageError(f"{name!r} needs a cutoff, for example {name.strip()}@10")
-    return family if found[2] is None else f"{family}@{found[2]}"
+    return family
 
 
 def cutoff(name: str) -> int | None:
     """Return how many documents a measure considers, None for all. Raises UsageError for an unknown measure."""
     depth = measure(name).partition("@")[2]
-    return int(depth) if depth else None
+    if not depth:
+        return None
+    return int(depth)
 
 
 def evaluate(
@@ -73,28 +77,38 @@ def evaluate(
     """
     import ir_measures
 
-    # Grades below 1 are dropped: not relevant is the same as not judged.
-    judged = {
-        query: {document: grade for document, grade in grades.items() if grade > 0}
-        for query, grades in qrels.items()
-        if grades
-    }
-    found = {query: dict(run[query]) for query, grades in judged.items() if grades and run.get(query)}
-    # trec_eval has no reciprocal rank with a cutoff: it is that of the whole ranking, or 0 below the cutoff.
-    names: dict[Any, list[tuple[str, float]]] = {}
+    judged: dict[str, dict[str, int]] = {}
+    retrieved: dict[str, dict[str, float]] = {}
+    for query, grades in qrels.items():
+        if not grades:
+            continue
+        # Grades below 1 are dropped: not relevant is the same as not judged.
+        relevant = {document: grade for document, grade in grades.items() if grade > 0}
+        judged[query] = relevant
+        if relevant and run.get(query):
+            retrieved[query] = dict(run[query])
     values = {name: dict.fromkeys(judged, 0.0) for name in measures}
+    lowest_by_metric: dict[Any, list[tuple[str, float]]] = {}
     for name in measures:
-        usual, _, depth = measure(name).partition("@")
-        is_rr = usual == "RR"
-        metric = ir_measures.parse_measure("RR" if is_rr else measure(name))
-        if level > 1 and usual != "nDCG":
+        family, _, depth = measure(name).partition("@")
+        metric_name, lowest = measure(name), 0.0
+        if family == "RR":
+            # trec_eval has no reciprocal rank with a cutoff: it is that of the whole ranking, or 0 below the cutoff.
+            metric_name = "RR"
+            if depth:
+                lowest = 1 / int(depth)
+        metric = ir_measures.parse_measure(metric_name)
+        if level > 1 and family != "nDCG":
             metric = metric(rel=level)
-        names.setdefault(metric, []).append((name, 1 / int(depth) if is_rr and depth else 0.0))
-    if found:
-        relevant = {query: judged[query] for query in found}
-        for one in ir_measures.pytrec_eval.evaluator(list(names), relevant).iter_calc(found):
-            for name, least in names[one.measure]:
-                values[name][one.query_id] = float(one.value) if one.value >= least else 0.0
+        lowest_by_metric.setdefault(metric, []).append((name, lowest))
+    if retrieved:
+        evaluator = ir_measures.pytrec_eval.evaluator(
+            list(lowest_by_metric), {query: judged[query] for query in retrieved}
+        )
+        for result in evaluator.iter_calc(retrieved):
+            for name, lowest in lowest_by_metric[result.measure]:
+                if result.value >= lowest:
+                    values[name][result.query_id] = float(result.value)
     return values
 
 
@@ -105,13 +119,20 @@ def count_hopeless(qrels: Qrels, *, level: int = 1) -> int:
 
 def relevant_from(level: int) -> str:
     """Return the caption of a relevance level, "" for the usual one."""
-    return f"; relevant from grade {level} (nDCG: by gains)" if level > 1 else ""
+    if level == 1:
+        return ""
+    return f"; relevant from grade {level} (nDCG: by gains)"
 
 
-def hopeless_note(hopeless: int, of: str, level: int) -> str:
-    """Explain `count_hopeless`; `of` names the total: "198 facets"."""
-    where = " except in nDCG" if level > 1 else ""
-    return f"{hopeless:,} of {of} have judgments but no relevant document: they count 0{where}, whatever is asked"
+def hopeless_note(n_hopeless: int, total: str, level: int) -> str:
+    """Explain `count_hopeless`; `total` is a count with its noun: "198 facets"."""
+    exception = ""
+    if level > 1:
+        exception = " except in nDCG"  # its gains need no relevance level
+    return (
+        f"{n_hopeless:,} of {total} have judgments but no relevant document: they count 0{exception}, whatever is "
+        "asked"
+    )
 
 
 # Pseudo-judgments for a corpus without judgments: what an intent's own description ranks best counts as relevant.
@@ -136,7 +157,9 @@ def pseudo_depth(qrels: str, level: int = 1) -> int | None:
     if level > 1:
         problem = f"{qrels} has grade 1 only; name a file of graded judgments with --qrels"
         raise UsageError(f"--relevance-level {level}: {problem}")
-    return int(depth) if colon else 10
+    if not colon:
+        return 10
+    return int(depth)
 
 
 def pseudo_qrels(ranker: Ranker, intents: Mapping[str, str], depth: int) -> dict[str, dict[str, int]]:
@@ -145,9 +168,11 @@ def pseudo_qrels(ranker: Ranker, intents: Mapping[str, str], depth: int) -> dict
     Grades are binary: an order within the best would be one more thing that nobody judged. An intent that finds
     nothing has no judgments, and so is left out by `evaluate`.
     """
-    texts = dict.fromkeys(intents.values())
-    found = {text: [ranked.id for ranked in ranker.rank(text, depth)] for text in texts}
-    return {key: dict.fromkeys(found[text], 1) for key, text in intents.items() if found[text]}
+    documents: dict[str, list[str]] = {}
+    # Many keys may have one intent, which is ranked once.
+    for intent in dict.fromkeys(intents.values()):
+        documents[intent] = [ranked.id for ranked in ranker.rank(intent, depth)]
+    return {key: dict.fromkeys(documents[intent], 1) for key, intent in intents.items() if documents[intent]}
 
 
 # --- Groups of conversations
@@ -156,47 +181,58 @@ def pseudo_qrels(ranker: Ranker, intents: Mapping[str, str], depth: int) -> dict
 # so it holds one run of each. Runs that differ in anything else need tables of their own.
 
 
-def comparable_groups(talks: Iterable[ConversationRun]) -> list[tuple[str, list[ConversationRun]]]:
+def comparable_groups(runs: Iterable[ConversationRun]) -> list[tuple[str, list[ConversationRun]]]:
     """Group runs by Clarifier under distinct names, in the order of the first run of each.
 
     A group has at most one run of each scheme and mode. If a Clarifier has more, there is a group for each user and
     number of turns, and for each further run of the same. Runs of mode at-once, which have no user, join each of these
     groups, or form groups of their own if there are several of the same scheme.
     """
-    return [group for own in _grouped_by(lambda talk: talk.clarifier, talks) for group in _groups(own)]
+    by_clarifier: dict[str, list[ConversationRun]] = {}
+    for run in runs:
+        by_clarifier.setdefault(run.clarifier, []).append(run)
+    groups: list[tuple[str, list[ConversationRun]]] = []
+    for clarifier, clarifier_runs in by_clarifier.items():
+        groups += _clarifier_groups(clarifier, clarifier_runs)
+    return groups
 
 
-def _groups(own: list[ConversationRun]) -> Iterator[tuple[str, list[ConversationRun]]]:
-    if _distinct(own):
-        yield own[0].clarifier, own
+def _clarifier_groups(
+    clarifier: str, runs: list[ConversationRun]
+) -> Iterator[tuple[str, list[ConversationRun]]]:
+    """Yield the groups of the runs of one Clarifier, each with its name."""
+    if _fit_one_table(runs):
+        yield clarifier, runs
         return
-    at_once = [talk for talk in own if talk.mode == "at-once"]
-    joined = at_once if _distinct(at_once) else []
-    for same in _grouped_by(_setting, (talk for talk in own if talk not in joined)):
-        kinds = _grouped_by(lambda talk: f"{talk.scheme} {talk.mode}", same)
-        for number in range(max(map(len, kinds))):
-            again = f", again ({number + 1})" if number else ""
-            group = [runs[number] for runs in kinds if number < len(runs)]
-            yield f"{own[0].clarifier}, {_setting(same[0])}{again}", [*group, *joined]
+    at_once = [run for run in runs if run.mode == "at-once"]
+    split, joined = runs, list[ConversationRun]()
+    if _fit_one_table(at_once):
+        split, joined = [run for run in runs if run.mode != "at-once"], at_once
+    by_setting: dict[str, dict[tuple[Scheme, Mode], list[ConversationRun]]] = {}
+    for run in split:
+        repeats = by_setting.setdefault(_setting(run), {})
+        repeats.setdefault((run.scheme, run.mode), []).append(run)
+    for setting, repeats in by_setting.items():
+        n_groups = max(len(repeated) for repeated in repeats.values())
+        for number in range(n_groups):
+            name = f"{clarifier}, {setting}"
+            if number:
+                name += f", again ({number + 1})"
+            group = [repeated[number] for repeated in repeats.values() if number < len(repeated)]
+            yield name, group + joined
 
 
-def _setting(talk: ConversationRun) -> str:
-    if talk.mode == "at-once":
-        return f"{talk.k} question{'s' * (talk.k != 1)} at once"
-    return f"user {talk.user}, {talk.k} turn{'s' * (talk.k != 1)}"
+def _setting(run: ConversationRun) -> str:
+    """Name what a group of one Clarifier shares: the user and the number of turns."""
+    plural = "s" * (run.k != 1)
+    if run.mode == "at-once":
+        return f"{run.k} question{plural} at once"
+    return f"user {run.user}, {run.k} turn{plural}"
 
 
-def _distinct(talks: Sequence[ConversationRun]) -> bool:
-    return len({(talk.scheme, talk.mode) for talk in talks}) == len(talks)
-
-
-def _grouped_by(
-    key: Callable[[ConversationRun], str], talks: Iterable[ConversationRun]
-) -> list[list[ConversationRun]]:
-    found: dict[str, list[ConversationRun]] = {}
-    for talk in talks:
-        found.setdefault(key(talk), []).append(talk)
-    return list(found.values())
+def _fit_one_table(runs: Sequence[ConversationRun]) -> bool:
+    """True if no two runs have the same scheme and mode: each gets a place of its own in a table."""
+    return len({(run.scheme, run.mode) for run in runs}) == len(runs)
 
 
 # --- Retrieval, turn by turn (AT-CoT, SIGIR 2025, sections 4.3 and 6, table 8)
@@ -274,7 +310,10 @@ class TurnRetrieval:
 
     def cell(self, mode: Mode, turn: int, scheme: str) -> Cell | None:
         """Return that cell, or None."""
-        return next((c for c in self.cells if (c.mode, c.turn, c.scheme) == (mode, turn, scheme)), None)
+        for cell in self.cells:
+            if (cell.mode, cell.turn, cell.scheme) == (mode, turn, scheme):
+                return cell
+        return None
 
     def has(self, scheme: str) -> bool:
         """True if a run used that scheme."""
@@ -282,47 +321,67 @@ class TurnRetrieval:
 
     def better_than(self, measure: str, cell: Cell) -> tuple[str, ...]:
         """Return the schemes that a cell improves on significantly: p < ALPHA, as in the paper."""
-        found = []
+        schemes: list[str] = []
         for test in self.tests:
-            if (test.measure, test.mode, test.turn) == (measure, cell.mode, cell.turn) and test.p < ALPHA:
-                better, worse = (test.scheme, test.other)[:: 1 if test.difference > 0 else -1]
-                found += [worse] if better == cell.scheme else []
-        return tuple(found)
+            is_of_cell = (test.measure, test.mode, test.turn) == (measure, cell.mode, cell.turn)
+            if not is_of_cell or not test.p < ALPHA:
+                continue
+            better, worse = test.scheme, test.other
+            if test.difference <= 0:
+                better, worse = worse, better
+            if better == cell.scheme:
+                schemes.append(worse)
+        return tuple(schemes)
 
 
 def mean_of(values: Mapping[str, float]) -> float | None:
     """Return the mean over instances; None without instances."""
-    return sum(values.values()) / len(values) if values else None
+    if not values:
+        return None
+    return sum(values.values()) / len(values)
 
 
-def queries_of(talks: Iterable[ConversationRun], blurred: Mapping[str, str]) -> list[str]:
-    """Return the distinct queries to rank: q by instance id (`blurred`), and the query after each turn."""
-    asked = dict.fromkeys(blurred.values())
-    for talk in talks:
-        for id, turns in talk.conversations.items():
-            if id in blurred:
-                asked |= dict.fromkeys(turn.query for turn in turns if turn.query)
-    return list(asked)
+def queries_to_rank(runs: Iterable[ConversationRun], queries: Mapping[str, str]) -> list[str]:
+    """Return the distinct queries of runs: q of each instance (`queries`, by id), and the query after each turn."""
+    distinct = dict.fromkeys(queries.values())
+    for run in runs:
+        for id, turns in run.conversations.items():
+            if id not in queries:
+                continue
+            for turn in turns:
+                if turn.query:
+                    distinct[turn.query] = None
+    return list(distinct)
 
 
 def rankings(
     ranker: Ranker, queries: Iterable[str], measures: Sequence[str]
 ) -> Iterator[tuple[str, list[Ranked]]]:
     """Yield each query with as much of its ranking as the measures use, ties with the last document included."""
-    cutoffs = [cutoff(name) for name in measures]
-    known = [depth for depth in cutoffs if depth is not None]
-    needed = max(known) if known and len(known) == len(cutoffs) else None
+    needed = _deepest_cutoff(measures)
     for query in queries:
-        ranked = ranker.rank(query, max(_RANKING_DEPTH, needed or 0))
-        if needed is not None and len(ranked) > needed:
-            last = ranked[needed - 1].score
-            ranked = [one for one in ranked if one.score >= last - abs(last) * _TIE]
-        yield query, ranked
+        ranking = ranker.rank(query, max(_RANKING_DEPTH, needed or 0))
+        if needed is not None and len(ranking) > needed:
+            lowest = ranking[needed - 1].score
+            # trec_eval puts ties in an order of its own, so each may come to stand above the cutoff.
+            ranking = [ranked for ranked in ranking if ranked.score >= lowest - abs(lowest) * _TIE]
+        yield query, ranking
+
+
+def _deepest_cutoff(measures: Sequence[str]) -> int | None:
+    """Return how many documents the measures consider together; None if one of them considers all."""
+    deepest: int | None = None
+    for name in measures:
+        depth = cutoff(name)
+        if depth is None:
+            return None
+        deepest = max(deepest or 0, depth)
+    return deepest
 
 
 def retrieve_turns(
-    talks: Sequence[ConversationRun],
-    blurred: Mapping[str, str],
+    runs: Sequence[ConversationRun],
+    queries: Mapping[str, str],
     ranked: Mapping[str, Sequence[Ranked]],
     qrels: Qrels,
     measures: Sequence[str],
@@ -330,68 +389,74 @@ def retrieve_turns(
     name: str = "",
     level: int = 1,
 ) -> TurnRetrieval:
-    """Evaluate runs of one Clarifier, one of each scheme and mode, over the instances of `blurred` (q by id).
+    """Evaluate runs of one Clarifier, one of each scheme and mode, over the instances of `queries` (q by id).
 
-    The default `name` is the Clarifier's. `ranked` has the documents of every query of `queries_of`. Instances without
-    judgments are left out.
+    The default `name` is the Clarifier's. `ranked` has the documents of every query of `queries_to_rank`. Instances
+    without judgments are left out.
     `level` as in `evaluate`.
     """
-    judged = {id: query for id, query in blurred.items() if qrels.get(id)}
+    judged = {id: query for id, query in queries.items() if qrels.get(id)}
 
-    def scores(queries: Mapping[str, str]) -> Scores:
-        run = {id: ranked[query] for id, query in queries.items()}
-        return evaluate({id: qrels[id] for id in run}, run, measures, level=level)
+    def scores_of(queries: Mapping[str, str]) -> Scores:
+        rankings = {id: ranked[query] for id, query in queries.items()}
+        return evaluate({id: qrels[id] for id in queries}, rankings, measures, level=level)
 
-    def queries_after(talk: ConversationRun, turn: int) -> dict[str, str]:
-        return {
-            id: turns[turn - 1].query
-            for id, turns in talk.conversations.items()
-            if id in judged and len(turns) >= turn and turns[turn - 1].query
-        }
-
-    ordered = sorted(talks, key=lambda talk: (MODES.index(talk.mode), SCHEMES.index(talk.scheme)))
-    cells = tuple(
-        Cell(talk.mode, turn, talk.scheme, scores(queries))
-        for mode in dict.fromkeys(talk.mode for talk in ordered)
-        for turn in range(1, 1 + max(talk.k for talk in ordered))
-        for talk in ordered
-        if talk.mode == mode and (queries := queries_after(talk, turn))
-    )
-    without = scores(judged)
-    pairs = [
-        (earlier, later)
-        for earlier, later in combinations(cells, 2)
-        if (earlier.mode, earlier.turn) == (later.mode, later.turn)
-    ]
-    tests, gains = [], []
+    cells: list[Cell] = []
+    n_turns = max((run.k for run in runs), default=0)
+    by_scheme = sorted(runs, key=lambda run: SCHEMES.index(run.scheme))
+    for mode in MODES:
+        mode_runs = [run for run in by_scheme if run.mode == mode]
+        for turn in range(1, n_turns + 1):
+            for run in mode_runs:
+                queries_then = _queries_after(run, turn, judged)
+                if queries_then:
+                    cells.append(Cell(mode, turn, run.scheme, scores_of(queries_then)))
+    without = scores_of(judged)
+    tests: list[SchemeTest] = []
+    gains: list[SchemeTest] = []
     for measure in measures:
-        tests += _adjusted([_test(measure, later, one.scheme, one.scores) for one, later in pairs])
-        gains += _adjusted([_test(measure, cell, NOBODY_ASKED, without) for cell in cells])
-    clarifier = talks[0].clarifier if talks else ""
+        of_measure: list[SchemeTest] = []
+        for earlier, later in combinations(cells, 2):
+            if (earlier.mode, earlier.turn) == (later.mode, later.turn):
+                of_measure.append(_test(measure, later, earlier.scheme, earlier.scores))
+        tests += _holm_corrected(of_measure)
+        gains += _holm_corrected([_test(measure, cell, NOBODY_ASKED, without) for cell in cells])
+    clarifier = ""
+    if runs:
+        clarifier = runs[0].clarifier
     return TurnRetrieval(
         clarifier=clarifier,
         name=name or clarifier,
-        directories=tuple(talk.directory for talk in talks),
+        directories=tuple(run.directory for run in runs),
         measures=tuple(measures),
         without=without,
-        cells=cells,
+        cells=tuple(cells),
         tests=tuple(tests),
         gains=tuple(gains),
     )
 
 
+def _queries_after(run: ConversationRun, turn: int, ids: Collection[str]) -> dict[str, str]:
+    """Return the query as it stands after a turn, by id of the instances whose conversation is that long."""
+    queries: dict[str, str] = {}
+    for id, turns in run.conversations.items():
+        if id not in ids or len(turns) < turn:
+            continue
+        query = turns[turn - 1].query
+        if query:
+            queries[id] = query
+    return queries
+
+
 def _test(measure: str, cell: Cell, other: str, scores: Scores) -> SchemeTest:
-    found = paired(cell.scores[measure], scores[measure])
-    return SchemeTest(measure, cell.mode, cell.turn, cell.scheme, other, **asdict(found))
+    """Test a cell against other scores, over the instances that both have."""
+    cell_scores, other_scores = cell.scores[measure], scores[measure]
+    shared = [id for id in cell_scores if id in other_scores]
+    test = paired_t_test([cell_scores[id] for id in shared], [other_scores[id] for id in shared])
+    return SchemeTest(measure, cell.mode, cell.turn, cell.scheme, other, **asdict(test))
 
 
-def paired(scores: Mapping[str, float], baselines: Mapping[str, float]) -> PairedT:
-    """Run the t-test over the instances that both have."""
-    both = [id for id in scores if id in baselines]
-    return paired_t_test([scores[id] for id in both], [baselines[id] for id in both])
-
-
-def _adjusted(tests: Sequence[SchemeTest]) -> list[SchemeTest]:
+def _holm_corrected(tests: Sequence[SchemeTest]) -> list[SchemeTest]:
     """Apply Holm's correction to the tests of one measure."""
     corrected = holm([test.p for test in tests])
     return [replace(test, p_holm=p) for test, p in zip(tests, corrected, strict=True)]

@@ -6,9 +6,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, groupby
-from operator import itemgetter
-from typing import Final, TypedDict
+from typing import Final, TypeAlias, TypedDict
 
 from cts_async.analysis.lexicon import enclosing, regions_in
 from cts_async.analysis.stats import Difference, clustered_mean
@@ -46,63 +44,84 @@ class Stability:
     """The same for regions."""
 
 
-def stability(run: FinishedRun, other: FinishedRun, names: tuple[str, str]) -> Stability:
+def stability(run: FinishedRun, other_run: FinishedRun, names: tuple[str, str]) -> Stability:
     """Compare two runs, called by `names` in the result."""
-    aligned, similarities, preserved = (
-        [value for _, value in pairs] for pairs in _observed(run, other).values()
-    )
-    additions = [added for _, added in _additions(run, other)]
+    values = _values_by_measure(run, other_run)
+    aligned, similarities = values["ua_agreement"], values["rewrite_similarity"]
+    preserved = values["unknown_preservation"]
+    with_years: list[Value] = []
+    with_regions: list[Value] = []
+    for item, added in _additions(run, other_run):
+        with_years.append((item.id, bool(added.years)))
+        with_regions.append((item.id, bool(added.regions)))
     return Stability(
         run=names[0],
         other=names[1],
-        n_questions=max(sum(len(item.questions) for item in one.items.values()) for one in (run, other)),
+        n_questions=max(_count_questions(run), _count_questions(other_run)),
         n_aligned=len(aligned),
         ua_agreement=_mean(aligned),
         n_rewrites=len(similarities),
         rewrite_similarity=_mean(similarities),
         n_with_unknown=len(preserved),
         unknown_preservation=_mean(preserved),
-        unsupported_years=_mean([bool(added.years) for added in additions]),
-        unsupported_regions=_mean([bool(added.regions) for added in additions]),
+        unsupported_years=_mean(with_years),
+        unsupported_regions=_mean(with_regions),
     )
 
 
+def _count_questions(run: FinishedRun) -> int:
+    return sum(len(item.questions) for item in run.items.values())
+
+
+def _mean(values: Sequence[Value]) -> float | None:
+    if not values:
+        return None
+    return sum(value for _, value in values) / len(values)
+
+
 def stability_intervals(
-    run: FinishedRun, other: FinishedRun, *, seed: int = 0
+    run: FinishedRun, other_run: FinishedRun, *, seed: int = 0
 ) -> dict[str, Difference | None]:
     """Return the values of table 11 with bootstrap 95 % intervals, instances resampled, by the fields of `Stability`."""
+    intervals: dict[str, Difference | None] = {}
+    for measure, values in _values_by_measure(run, other_run).items():
+        # Answers of one instance depend on each other: instances are resampled, and not answers.
+        ids, numbers = [id for id, _ in values], [number for _, number in values]
+        intervals[measure] = clustered_mean(ids, numbers, seed=seed)
+    return intervals
+
+
+Value: TypeAlias = tuple[str, float]
+"""The id of an instance, and one value of a measure on it; of what is true or false, 1 or 0."""
+
+
+def _values_by_measure(run: FinishedRun, other_run: FinishedRun) -> dict[str, list[Value]]:
+    """Return what the values of table 11 are means of, by the fields of `Stability`."""
+    preserved: list[Value] = []
+    for item, added in _additions(run, other_run):
+        if any(item.unknown):
+            preserved.append((item.id, not added))
     return {
-        name: clustered_mean([id for id, _ in pairs], [value for _, value in pairs], seed=seed)
-        for name, pairs in _observed(run, other).items()
+        "ua_agreement": list(_aligned_answers(run, other_run)),
+        "rewrite_similarity": list(_similarities(run, other_run)),
+        "unknown_preservation": preserved,
     }
 
 
-def _observed(run: FinishedRun, other: FinishedRun) -> dict[str, list[tuple[str, float]]]:
-    """Return what the values of table 11 are means of, each with its instance."""
-    additions = _additions(run, other)
-    return {
-        "ua_agreement": list(_aligned_answers(run, other)),
-        "rewrite_similarity": list(_similarities(run, other)),
-        "unknown_preservation": [(item.id, not added) for item, added in additions if any(item.unknown)],
-    }
+def _additions(run: FinishedRun, other_run: FinishedRun) -> Iterator[tuple[Item, Unsupported]]:
+    """Yield the instances that either run has rewritten, with what nothing supports in the rewritten query."""
+    for items in (run.items, other_run.items):
+        for item in items.values():
+            if item.questions and item.rewritten_query:
+                yield item, unsupported(item.query, item.questions, item.answers, item.rewritten_query)
 
 
-def _additions(run: FinishedRun, other: FinishedRun) -> list[tuple[Item, Unsupported]]:
-    """Return the instances that either run has rewritten, with what nothing supports in the rewritten query."""
-    return [
-        (item, unsupported(item.query, item.questions, item.answers, item.rewritten_query))
-        for one in (run, other)
-        for item in one.items.values()
-        if item.questions and item.rewritten_query
-    ]
-
-
-def _similarities(run: FinishedRun, other: FinishedRun) -> Iterator[tuple[str, float]]:
+def _similarities(run: FinishedRun, other_run: FinishedRun) -> Iterator[Value]:
     """Yield each instance that both have rewritten, with the likeness of their rewritten queries."""
     for id, item in run.items.items():
-        theirs = other.items[id].rewritten_query if id in other.items else ""
-        if item.rewritten_query and theirs:
-            yield id, text_similarity(item.rewritten_query, theirs)
+        other_item = other_run.items.get(id)
+        if other_item is not None and item.rewritten_query and other_item.rewritten_query:
+            yield id, text_similarity(item.rewritten_query, other_item.rewritten_query)
 
 
 def text_similarity(a: str, b: str) -> float:
@@ -120,24 +139,23 @@ def _normalised(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-def _aligned_answers(run: FinishedRun, other: FinishedRun) -> Iterator[tuple[str, bool]]:
+def _aligned_answers(run: FinishedRun, other_run: FinishedRun) -> Iterator[Value]:
     """Yield for every question asked in both runs its instance, and whether both answers are known or both unknown."""
     for id, item in run.items.items():
-        if id in other.items:
-            theirs = _unknown_by_question(other.items[id])
-            for question, unknown in _unknown_by_question(item).items():
-                if question in theirs:
-                    yield id, unknown == theirs[question]
+        if id not in other_run.items:
+            continue
+        other_unknown = _unknown_by_question(other_run.items[id])
+        for question, unknown in _unknown_by_question(item).items():
+            if question in other_unknown:
+                yield id, unknown == other_unknown[question]
 
 
 def _unknown_by_question(item: Item) -> dict[str, bool]:
     """Map normalised questions to whether the answer was unknown; of a repeated question the first counts."""
-    pairs = zip(item.questions, item.unknown, strict=True)
-    return {_normalised(question): unknown for question, unknown in reversed(list(pairs))}
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
+    unknown_by_question: dict[str, bool] = {}
+    for question, unknown in zip(item.questions, item.unknown, strict=True):
+        unknown_by_question.setdefault(_normalised(question), unknown)
+    return unknown_by_question
 
 
 # Unsupported years and regions. A year or region in q-hat is supported if q or a known answer names it, or names a place
@@ -180,19 +198,24 @@ class Unsupported:
 
 
 def unsupported(
-    blurred_query: str, questions: Sequence[str], answers: Sequence[str], rewritten_query: str
+    query: str, questions: Sequence[str], answers: Sequence[str], rewritten_query: str
 ) -> Unsupported:
     """Find the years and regions of the rewritten query that nothing it was made from supports."""
-    sources = [blurred_query, *_known_answers(questions, answers)]
-    years = years_in(rewritten_query) - {year for text in sources for year in years_in(text)}
-    # Years of two digits, as 24年 and '24, may be spans as well: only the rewritten query tells.
-    found = (_SHORT.findall(unicodedata.normalize("NFKC", text)) for text in sources)
-    short = {before or after for pairs in found for before, after in pairs}
-    named = {region for text in sources for region in regions_in(text)}
-    supported = named | {outer for region in named for outer in enclosing(region)}
+    years: set[str] = set()
+    two_digits: set[str] = set()
+    regions: set[str] = set()
+    for source in (query, *_known_answers(questions, answers)):
+        years |= years_in(source)
+        # Years of two digits, as 24年 and '24, may be spans as well: only the rewritten query tells.
+        for before_sign, after_apostrophe in _SHORT.findall(unicodedata.normalize("NFKC", source)):
+            two_digits.add(before_sign or after_apostrophe)
+        for region in regions_in(source):
+            regions.add(region)
+            regions.update(enclosing(region))
+    added_years = years_in(rewritten_query) - years
     return Unsupported(
-        frozenset(year for year in years if year[2:] not in short),
-        regions_in(rewritten_query) - supported,
+        frozenset(year for year in added_years if year[2:] not in two_digits),
+        regions_in(rewritten_query) - regions,
     )
 
 
@@ -200,20 +223,26 @@ def years_in(text: str) -> frozenset[str]:
     """Return the years that a text names: "2024" for 2024 and 二零二四年, "this year" for 今年; 24年 alone is none."""
     normalised = unicodedata.normalize("NFKC", text)
     years = set(_NUMBER.findall(normalised))
-    years |= {year.translate(_DIGITS) for year in _CHINESE.findall(normalised)}
-    return frozenset(years | {year for year, pattern in _RELATIVE.items() if pattern.search(normalised)})
+    for year in _CHINESE.findall(normalised):
+        years.add(year.translate(_DIGITS))
+    for year, pattern in _RELATIVE.items():
+        if pattern.search(normalised):
+            years.add(year)
+    return frozenset(years)
 
 
-def _known_answers(questions: Sequence[str], answers: Sequence[str]) -> list[str]:
-    """Return every known answer, together with its question if it only agrees."""
-    return [
-        f"{question} {answer}" if _AGREES.fullmatch(answer.strip()) else answer
-        for question, answer in zip(questions, answers, strict=True)
-        if answer != UNKNOWN
-    ]
+def _known_answers(questions: Sequence[str], answers: Sequence[str]) -> Iterator[str]:
+    """Yield every known answer, together with its question if it only agrees."""
+    for question, answer in zip(questions, answers, strict=True):
+        if answer == UNKNOWN:
+            continue
+        if _AGREES.fullmatch(answer.strip()):
+            yield f"{question} {answer}"
+        else:
+            yield answer
 
 
-# Words of a rewritten query that the blurred query does not have
+# Words of a rewritten query that the query does not have
 
 
 class Segment(TypedDict):
@@ -224,39 +253,51 @@ class Segment(TypedDict):
 
 
 MAX_CHARS: Final = 20_000
-"""Longer texts are returned unmarked."""
+"""Of the longer text; longer ones are returned unmarked."""
 
 
-def segments(blurred: str, rewritten: str) -> list[Segment]:
+def segments(query: str, rewritten: str) -> list[Segment]:
     """Split the rewritten query into segments, marked or not; nothing is marked if there is nothing to compare with.
 
     Words are compared without regard to case, width, accents and English endings; Chinese ones by where they stand
-    in the blurred query, however that is cut into words.
+    in the query, however that is cut into words.
     """
-    if not blurred.strip() or max(len(blurred), len(rewritten)) > MAX_CHARS:
-        return [{"text": rewritten, "added": False}] if rewritten else []
-    folded = fold(blurred)
-    known = {stem(fold(piece)) for piece in pieces(blurred) if is_word(piece)}
-    parts = list(pieces(rewritten))
-    added = [_is_added(part, folded, known) for part in parts]
+    if not rewritten:
+        return []
+    if not query.strip() or max(len(query), len(rewritten)) > MAX_CHARS:
+        return [{"text": rewritten, "added": False}]
+    folded = fold(query)
+    stems = {stem(fold(piece)) for piece in pieces(query) if is_word(piece)}
+    rewritten_pieces = list(pieces(rewritten))
+    added = [_is_added(piece, folded, stems) for piece in rewritten_pieces]
     # What is between two added words counts as added, too; what is next to another word does not.
-    before = accumulate(added, _nearest)
-    after = [*accumulate(reversed(added), _nearest)][::-1]
-    joined = ((part, bool(left and right)) for part, left, right in zip(parts, before, after, strict=True))
-    return [
-        {"text": "".join(part for part, _ in same), "added": added}
-        for added, same in groupby(joined, key=itemgetter(1))
-    ]
+    word_before = _nearest_words(added)
+    word_after = reversed(_nearest_words(added[::-1]))
+    marked: list[Segment] = []
+    for piece, before, after in zip(rewritten_pieces, word_before, word_after, strict=True):
+        is_added = bool(before and after)
+        if marked and marked[-1]["added"] == is_added:
+            marked[-1]["text"] += piece
+        else:
+            marked.append({"text": piece, "added": is_added})
+    return marked
 
 
-def _nearest(word: bool | None, part: bool | None) -> bool | None:
-    return word if part is None else part
+def _nearest_words(added: Sequence[bool | None]) -> list[bool | None]:
+    """Return the mark of each word, and for what is not a word that of the word before it; None if there is none."""
+    marks: list[bool | None] = []
+    word: bool | None = None
+    for mark in added:
+        if mark is not None:
+            word = mark
+        marks.append(word)
+    return marks
 
 
-def _is_added(piece: str, blurred: str, known: set[str]) -> bool | None:
-    """True for a word that the blurred query does not have; None for what is not a word."""
+def _is_added(piece: str, folded_query: str, query_stems: set[str]) -> bool | None:
+    """True for a word that the query does not have; None for what is not a word."""
     if not is_word(piece):
         return None
     if language_of(piece) == "zh":
-        return fold(piece) not in blurred
-    return stem(fold(piece)) not in known
+        return fold(piece) not in folded_query
+    return stem(fold(piece)) not in query_stems

@@ -24,10 +24,9 @@ from cts_async.engine.journal import record_at
 from cts_async.protocol.judge import LEXICAL
 from cts_async.records import UNKNOWN
 from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, results_of
-from cts_async.runs.finished import ORIG
 from cts_async.runs.index import id_hash
 from cts_async.runs.journal import Spent, spent_of
-from cts_async.runs.manifest import Manifest, require_manifest
+from cts_async.runs.manifest import ORIG, Manifest, require_manifest
 from cts_async.runs.recovery import asked_in_journal, lost_answers
 from cts_async.runs.results import (
     Fingerprint,

@@ -99,6 +99,7 @@ def _names_in(table: str) -> Iterator[str]:
         lambda: Path("cts.toml"),
     )
     for source in sources:
+        # Whatever is wrong with a file: the tab key is no place for an error.
         with suppress(CTSError, OSError):
             file = source()
             if file and file.is_file() and file.stat().st_size <= _MAX_BYTES:

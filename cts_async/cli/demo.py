@@ -49,6 +49,7 @@ def demo(
     if out.is_dir() and any(out.iterdir()) and not any(run.exists() for run in runs):
         raise UsageError(f"--out {out}: holds other files; name a new folder")
     summaries, _ = summarise(runs)
+    # Played once: the same command opens the viewer again, and finishes a demo that was interrupted.
     n_ended = sum(summary.n_done + len(summary.failures) for summary in summaries)
     if n_ended < plan.n_instances * len(plan.systems):
         print(

@@ -202,6 +202,7 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[CheckR
             specs[name] = catalogue.resolve(name, environ)
         except UsageError as error:
             yield CheckResult(f"model {name}", None, str(error))
+    # Several models share a host: each address is tried once.
     remote = [spec for spec in specs.values() if not spec.embedded]
     reached = run_async(_reach, {spec.base_url: spec for spec in remote}, environ)
     for spec in remote:
@@ -313,7 +314,7 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> tuple[str, C
         if spec.embedded:
             spec = await stack.enter_async_context(serving(spec, environ))
         reply = await _chat(client, spec, QUESTION)
-        if reply.refused:
+        if reply.refused:  # a filter of the provider's, with HTTP 200
             raise ContentRefused(f"{spec.name}: {reply.refused}")
         answer = split_thoughts(reply.text)[1].strip()[:80]
         # The embedded model's context is known, and a long prompt takes it a minute.
@@ -343,6 +344,7 @@ async def _long_prompt(client: Client, spec: ModelSpec, short_tokens: int) -> Ch
     tokens = LONG_PROMPT_TOKENS
     if spec.context_tokens:
         tokens = min(tokens, int(0.8 * spec.context_tokens))
+    # The question comes last: servers that cut drop the beginning, or the middle, and answer all the same.
     text = _SENTENCE * round(tokens * _BYTES_PER_TOKEN / len(_SENTENCE))
     try:
         reply = await _chat(client, spec, f"{text}\n\n{QUESTION}")

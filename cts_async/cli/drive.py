@@ -60,6 +60,7 @@ def drive(
     keys. `live.json` in the directories of `groups` shows the progress to `cts status`, also when `quiet`. Raises
     UsageError without consent to the configuration file, or where there is no cluster.
     """
+    # Results go to standard output, and may be piped; everything here goes beside them.
     console = Console(stderr=True, emoji=False)
     config = plan.config
     if quiet and config.verbose:
@@ -89,6 +90,7 @@ def drive(
                 if not quiet:
                     print_plainly(console, message)
 
+            # Workers get the keys that this command uses, and none else of the environment.
             keys = {spec.key_env for spec in used if spec.key_env}
             cluster = stack.enter_context(connect(ray, workers, keys, report=report))
             run = partial(run_on_cluster, cluster)
@@ -97,6 +99,7 @@ def drive(
         try:
             run_async(run, plan, os.environ, Events(progress, *logs))
         except RunStopped as reason:
+            # Not raised yet: the caller summarises what there is, and ends with it.
             return reason
     return None
 
@@ -110,6 +113,7 @@ def _logs(
     from cts_async.llm.redact import SECRETS
     from cts_async.watch.event_log import clean, logging_to, verbose_to
 
+    # Known before the first line is written: a server may quote a key in its error.
     for spec in used:
         SECRETS.add(environment_override(spec.key_env, os.environ))
     subscribers: list[Subscriber] = []
@@ -191,7 +195,7 @@ def shown(console: Console, progress: Progress, *, quiet: bool = False) -> Itera
                 with periodic(SCREEN_EVERY_S, screen.tick):
                     yield
             finally:
-                screen.tick()
+                screen.tick()  # the last notices, which nobody drew yet
     else:
         lines = PlainLines(console, progress)
         try:
@@ -223,11 +227,12 @@ class _Screen:
     def tick(self) -> None:
         """Print new notices and redraw."""
         width, height = self._console.size
-        self._unwrap(width)
+        self._unwrap(width)  # before rich moves its cursor over the lines that it drew
         notices = self._progress.notices()
         if notices:
             print_plainly(self._console, "\n".join(notices))
         screen = LiveScreen([self._progress.live()])
+        # One line less: the cursor stands below the last one, and a full screen would scroll.
         lines = screen.lines(width, height - 1, ascii_only=self._console.options.ascii_only)
         self._drawn = [line.cell_len for line in lines]
         self._redrawn.update(Group(*lines), refresh=True)

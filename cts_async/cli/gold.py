@@ -85,7 +85,7 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
     used += plan.search.opened
     notes = chain(plan.dataset.notes, plan.remarks)
     stopped = drive(build_gold, plan, groups, used, introduction, notes, quiet=quiet)
-    if stopped and not (plan.directory / "run.json").exists():
+    if stopped and not (plan.directory / "run.json").exists():  # it stopped before anything was written
         raise stopped
     summary = summarise_gold(plan.directory)
     write_json(plan.directory / SUMMARY, summary.values)

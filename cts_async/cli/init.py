@@ -44,7 +44,7 @@ def init(
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         create_file(path, TEMPLATE.read_bytes(), mode=mode)
-    except FileExistsError:
+    except FileExistsError:  # also where two commands were typed at once: the file is made in one step
         raise UsageError(f"{path}: exists already; nothing was changed") from None
     except OSError as error:
         refused = write_error(path, error)

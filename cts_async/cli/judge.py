@@ -169,7 +169,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     used = list(plan.specs.values())
     stopped = drive(run_judging, plan, groups, used, quiet=quiet, ray=ray, workers=workers)
     summaries, rows = summarise(plan.directories())
-    if stopped and not summaries:
+    if stopped and not summaries:  # it stopped before the first file was made
         raise stopped
     if as_json and len(plan.targets) > 1:
         print_json(rows)

@@ -70,6 +70,7 @@ COMMANDS: Final = {
 _GROUPED: Final = frozenset({"run", "plan", "converse", "gold", "judge", "report"})
 """Commands with so many options that their help shows them under headings."""
 
+# Imported by name, so that a command is one file and one line above; what a command needs it imports when it runs.
 for _name, _line in COMMANDS.items():
     _cls: type[Command] = Command
     if _name in _GROUPED:
@@ -112,13 +113,15 @@ def main() -> None:
     # OpenBLAS starts a thread for each core at import; nothing here multiplies large matrices.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     IS_COMMAND.set(True)
+    # Before anything is opened or printed: a closed stream's number would go to the next file.
     drop_unusable_sizes(os.environ)
     occupy_closed_streams()
     ignore_stderr_failures()
     prepare_stdout()
-    if completion.VARIABLE in os.environ:
+    if completion.VARIABLE in os.environ:  # the tab key: nothing is run
         completion.register()
     try:
+        # Not standalone: typer would print errors and exit by itself, with codes of its own.
         status = app(prog_name="cts", standalone_mode=False)
         if status == _TYPER_ABORT:
             raise KeyboardInterrupt
@@ -155,6 +158,7 @@ def main() -> None:
 
 def _exit_misused(error: typer.BadParameter) -> None:
     """Print help for `cts` or a group without a command, one line for any other misuse; exit code 2."""
+    # typer reports `cts` alone as a misuse whose message is the help.
     if error.ctx and error.message == error.ctx.get_help():
         error.show()
     else:
@@ -162,6 +166,7 @@ def _exit_misused(error: typer.BadParameter) -> None:
         if error.ctx:
             command = error.ctx.command_path
         message = error.format_message()
+        # Not every misuse is of an option: a missing command has no `param`.
         for name in getattr(getattr(error, "param", None), "opts", ()):
             message = RANGES.get(name, message)
         option = getattr(error, "option_name", None)
@@ -179,9 +184,11 @@ def _exit_expected(error: BaseException) -> None:
         elif error.errno not in DISK_FULL:
             error = UsageError(f"{error.filename}: {error.strerror}")
         else:
+            # A write to standard output has no name, and flushing it at exit would fail once more.
             if error.filename is None:
                 discard_stdout()
             error = write_error(error.filename or "standard output, or a file", error)
+    # A foreign error may quote a request with its key.
     print_line(SECRETS.text(f"cts: {error}"), sys.stderr)
     if isinstance(error, CTSError):
         sys.exit(error.exit_code)

@@ -121,6 +121,7 @@ def read_fields(pairs: Sequence[str] | None) -> dict[str, str]:
 
 def read_names(option: str, typed: Sequence[str], accepted: Sequence[N]) -> tuple[N, ...]:
     """Match names with `accepted`, ignoring case and taking "_" for "-". Raises UsageError for an unknown name."""
+    # The paper writes AT-CoT, its files at_cot.
     names: list[N] = []
     for word in typed:
         spelling = word.strip().casefold().replace("_", "-")
@@ -176,12 +177,12 @@ def read_deadline(text: str, start: datetime) -> datetime:
         elif _CLOCK.fullmatch(words):
             hour, _, minutes = words.partition(":")
             deadline = datetime.combine(start.date(), time.fromisoformat(f"{hour.zfill(2)}:{minutes}"))
-            if deadline <= start:
+            if deadline <= start:  # 08:00 typed in the evening is tomorrow's
                 deadline += timedelta(days=1)
         else:
             deadline = datetime.fromisoformat(text.strip())
         past = deadline.timestamp() <= start.timestamp()
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError):  # the latter for years beyond 9999
         raise UsageError(
             f"--deadline {text}: write it as 90m, 2h30m or 45s from now, as 18:30, or as 2031-05-01T08:00"
         ) from None
@@ -206,7 +207,7 @@ def config_file(path: Path | None) -> Path | None:
     file = path or Path("cts.toml")
     if file.is_file():
         return file
-    if file.exists():
+    if file.exists():  # a folder of that name would otherwise be ignored in silence
         raise UsageError(f"{file}: is not a regular file")
     if path:
         raise UsageError(f"--config {path}: no such file")
@@ -245,11 +246,13 @@ def check_keys(
     from cts_async.protocol.config_trust import concerns_text, is_trusted, remember, sent_keys, trust_in
     from cts_async.tables.output import plain, print_line
 
+    # Read twice below.
     used = tuple(used)
     trust = trust_in(file, user)
     concerns = trust.concerns_of(tuple(chain(used, reachable)), players)
     if file and concerns and consent != "named" and not is_trusted(file, os.environ):
         problem = plain(f"{file}: would {concerns_text(concerns)}")
+        # "remember" is consent, too: --trust-config was typed.
         if consent == "ask" and not _ask_consent(problem):
             raise UsageError(
                 f"{problem}: read that file; if it is right, add --trust-config (remembered until it changes) "
@@ -264,6 +267,7 @@ def check_keys(
 
 def _ask_consent(problem: str) -> bool:
     """Ask on the terminal; False without one."""
+    # A question that nobody can see, or answer, would hang a job for ever.
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     print(
@@ -800,10 +804,11 @@ def read_config(config: type[Config], values: dict[str, Any]) -> Config:
         values.pop("max_usd"), values.pop("max_tokens"), values.pop("max_calls"), values.pop("deadline")
     )
     values["command"] = command_line()
-    if "turns" in values:
+    if "turns" in values:  # cts converse: a turn asks one question
         values["ks"] = [values.pop("turns")]
     if "orig" in values:
         values["references"] = _references(orig=values.pop("orig"), gold=values.pop("with_gold"))
+    # --all without -m: the embedded default is no choice of the user's.
     if values.get("every_role") and values.get("models") == ["local"]:
         values["models"] = [values["every_role"]]
     # None is what nobody typed: the configuration has its own defaults.

@@ -152,6 +152,7 @@ def copy(
     except OSError as error:
         raise write_error(folder, error) from None
     place = folder.resolve()
+    # All are looked at before the first is written: a copy is whole, or not there.
     for name in texts:
         if (place / name).is_symlink() or (place / name).exists():
             raise UsageError(f"{folder / name}: exists already; nothing was copied")

@@ -74,6 +74,7 @@ def run(
         workers=workers,
     )
     summaries, rows = summarise(plan.systems.values())
+    # Also after an early stop: what was done is shown, and its exit code follows.
     if as_json:
         print_json(rows)
     elif summaries:
@@ -121,7 +122,7 @@ def _tools(search: SearchPlan) -> str:
     """What is searched and visited, in a few words."""
     if search.replayed:
         return f"tools: replayed from {', '.join(str(run) for run in search.replayed)}"
-    if search.corpus and search.engine.kind == search.reader.kind:
+    if search.corpus and search.engine.kind == search.reader.kind:  # both work on the user's documents
         return f"documents: {search.corpus.name}"
     return f"search: {search.engine.name}, pages: {search.reader.name}"
 
@@ -132,6 +133,7 @@ def _next_steps(plan: Plan) -> list[str]:
     from cts_async.protocol.forecast import read_past_usage
     from cts_async.tables.forecast import comparison_line
 
+    # The systems that ask come last, behind orig and gold.
     *_, latest = plan.systems.values()
     view = unbroken(f"cts view {quote(str(plan.config.runs_dir))}")
     lines = [f"To look at it: {view}"]

@@ -57,6 +57,7 @@ def status(
             rows.append(row)
         print_json(rows)
         return
+    # A dumb terminal (Emacs' shell, some job runners) cannot be redrawn.
     drawable = console.is_terminal and not console.is_dumb_terminal
     if drawable and not once and any(progress.values()):
         try:

@@ -41,7 +41,7 @@ def occupy_closed_streams() -> None:
 
 def ignore_stderr_failures() -> None:
     """Make printing to standard error never fail: a closed terminal or a full disk must not end a run."""
-    if sys.stderr is sys.__stderr__:
+    if sys.stderr is sys.__stderr__:  # a test, or a notebook, has put its own there
         encoding = getattr(sys.stderr, "encoding", None) or "utf-8"
         buffer = io.BufferedWriter(_Unfailing(2, "w", closefd=False))
         sys.stderr = io.TextIOWrapper(buffer, encoding, "backslashreplace", line_buffering=True)

@@ -87,6 +87,7 @@ def _announce(folder: Path, address: str, *, browser: bool) -> None:
     from cts_async.tables.output import print_line, unbroken
 
     print_line(f"{unbroken(str(folder))}: {address} (Ctrl-C stops it)")
+    # The address is of this machine's loopback: on the user's own computer nothing answers there.
     if "SSH_CONNECTION" in os.environ:
         port = urlsplit(address).port
         forward = unbroken(f"ssh -L {port}:127.0.0.1:{port} HOST")

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
 from cts_async.analysis.board import Board, make_board, with_names
 from cts_async.analysis.compare import Extreme, extremes, extremes_of
+from cts_async.analysis.interactions import Interactions
 from cts_async.analysis.losses import SystemLosses
-from cts_async.analysis.retrieval import NOBODY_ASKED
+from cts_async.analysis.retrieval import NOBODY_ASKED, Cell, TurnRetrieval
 from cts_async.analysis.summary import RunSummary, summarise_runs
 from cts_async.errors import UsageError
 from cts_async.pages.instance import instance_page
 from cts_async.records import Caveat
 from cts_async.runs.files import is_conversation, is_gold_build
-from cts_async.runs.finished import (
-    ORIG,
-    FinishedRun,
-    RunPath,
-    check_same_data,
-    find_runs,
-    of_one_agent,
-    read_runs,
-    sibling_origs,
-)
+from cts_async.runs.finished import FinishedRun, read_runs
 from cts_async.runs.gold_texts import GoldTexts
 from cts_async.runs.index import Json, Refused
-from cts_async.runs.manifest import manifest_of
+from cts_async.runs.manifest import ORIG, Identity, manifest_of
 from cts_async.runs.open_run import whole_run
+from cts_async.runs.selection import RunPath, check_same_data, find_runs, runs_of_latest_agent, sibling_origs
 from cts_async.tables import results
 from cts_async.tables.comparison import (
     NO_ANSWERS,
@@ -46,14 +40,14 @@ from cts_async.tables.comparison import (
 from cts_async.tables.diagnosis import DiagnosisReport, board_losses, diagnose_board, losses_table
 from cts_async.tables.published import Published, compare_with_paper, is_hard518, published_tables
 from cts_async.tables.statistics import diagnosis_tables
-from cts_async.tables.table import DataTable, free_name, with_caveats
+from cts_async.tables.table import DataTable, Row, free_name, with_caveats
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
     """The content of a report. Runs without judgments are on no board, files of verdicts have no summary."""
 
-    named: tuple[Path, ...]
+    run_paths: tuple[Path, ...]
     """The runs that the user named."""
     summaries: tuple[RunSummary, ...]
     """Summaries of run directories and judged candidates, in the order of the board."""
@@ -66,7 +60,7 @@ class Gathered:
     """Ours beside the paper's values; None for other data than Hard518 as a whole, and without a system of the paper."""
     talks: tuple[RunSummary, ...]
     """Runs of conversations only (`cts converse`)."""
-    talked: results.ConversationReport | None
+    talk_report: results.ConversationReport | None
     """Evaluation of the conversations."""
     notes: tuple[str, ...]
     names: Mapping[str, str]
@@ -84,14 +78,17 @@ TalkEvaluation = Callable[[Sequence[RunSummary]], results.ConversationReport]
 
 def named_runs(gathered: Gathered) -> results.NamedRuns:
     """Return the summaries, each with its system's name on the board."""
-    entrants = gathered.board.entrants if gathered.board else ()
-    labels = {entrant.directory: entrant.label for entrant in entrants}
+    labels: dict[Path, str] = {}
+    if gathered.board:
+        labels = {entrant.directory: entrant.label for entrant in gathered.board.entrants}
     return [(labels.get(run.directory, run.label), run) for run in gathered.summaries]
 
 
 def all_runs(gathered: Gathered) -> results.NamedRuns:
     """Return the summaries of runs and of conversations, each with its name."""
-    return [*named_runs(gathered), *((talk.label, talk) for talk in gathered.talks)]
+    runs = list(named_runs(gathered))
+    runs += [(talk.label, talk) for talk in gathered.talks]
+    return runs
 
 
 def gather(
@@ -111,61 +108,95 @@ def gather(
     Raises UsageError and InputError if there are none, or none that belong together.
     """
     notes: list[str] = []
-    found = find_runs(words)
-    if is_gold_build(found[0].path):  # find_runs leaves gold out if there is anything else
-        raise UsageError(f"{found[0].path}: gold that cts gold built; name the runs that are scored by it")
+    runs = find_runs(words)
+    # find_runs leaves gold out if there is anything else.
+    if is_gold_build(runs[0].path):
+        raise UsageError(f"{runs[0].path}: gold that cts gold built; name the runs that are scored by it")
     if not baseline:
-        found = of_one_agent(found, notes.append)
-    named = tuple(one.path for one in found)
-    runs = [path for path in named if not is_conversation(path)]
-    check_same_data(path for path in named if path not in runs)
-    if not baseline and (orig := _sibling_orig(runs)):
-        notes.append(f"Gains are over {orig}, found next to the named runs.")
-        found.append(RunPath(orig, named=False))
-        runs.append(orig)
-    check_same_data(runs)
+        runs = runs_of_latest_agent(runs, notes.append)
+    run_paths = tuple(run.path for run in runs)
+    scored_paths: list[Path] = []
+    talk_paths: list[Path] = []
+    for path in run_paths:
+        if is_conversation(path):
+            talk_paths.append(path)
+        else:
+            scored_paths.append(path)
+    # Conversations may be over other data than the scored runs: no table compares the two.
+    check_same_data(talk_paths)
+    if not baseline:
+        orig = _sibling_orig(scored_paths)
+        if orig is not None:
+            notes.append(f"Gains are over {orig}, found next to the named runs.")
+            runs.append(RunPath(orig, named=False))
+            scored_paths.append(orig)
+    check_same_data(scored_paths)
     talks: list[Path] = []
-    board = make_board(_without_talks(read_runs(found, notes.append), talks))
-    reference, compared, diagnosis = "", None, None
+    board = make_board(_without_talks(read_runs(runs, notes.append), talks))
+    board_if_any: Board | None = None
+    compared: RunsCompared | None = None
+    diagnosis: DiagnosisReport | None = None
     losses: tuple[SystemLosses, ...] = ()
     if board.entrants:
-        reference, compared = _compared(board, names, judges, baseline, seed, notes)
-        board = with_names(board, names)
-        judge = compared.judged[0].judge if compared else None
+        reference, compared = _compare(board, names, judges, baseline, seed, notes)
+        board = board_if_any = with_names(board, names)
+        judge = None
+        if compared:
+            judge = compared.judged[0].judge
         diagnosis = diagnose_board(board, reference, judge, seed=seed)
         losses = board_losses(board, judge)
-    published = None
-    if is_hard518(board):
-        judged = [one.judge for one in compared.judged] if compared else []
-        interactions = [one.system for one in diagnosis.diagnosis.systems] if diagnosis else []
-        published = compare_with_paper(board, interactions, judges=judged, seed=seed)
+    published = _published(board, compared, diagnosis, seed)
     conversations = tuple(summarise_runs(talks))
-    talked: results.ConversationReport | None = None
+    talk_report: results.ConversationReport | None = None
     if conversations and evaluate_talks is not None:
-        talked = evaluate_talks(conversations)
+        talk_report = evaluate_talks(conversations)
     return Gathered(
-        named=named,
+        run_paths=run_paths,
         summaries=tuple(summarise_runs(entrant.directory for entrant in board.entrants)),
-        board=board if board.entrants else None,
+        board=board_if_any,
         compared=compared,
         diagnosis=diagnosis,
         losses=losses,
-        published=published if published and published.values else None,
+        published=published,
         talks=conversations,
-        talked=talked,
+        talk_report=talk_report,
         notes=tuple(notes),
         names=names,
     )
 
 
+def _published(
+    board: Board, compared: RunsCompared | None, diagnosis: DiagnosisReport | None, seed: int
+) -> Published | None:
+    """Return the board beside the paper's values; None if none of them is of these data or systems."""
+    if not is_hard518(board):
+        return None
+    judges: list[str] = []
+    if compared:
+        judges = [judged.judge for judged in compared.judged]
+    interactions: list[Interactions] = []
+    if diagnosis:
+        interactions = [system.system for system in diagnosis.diagnosis.systems]
+    published = compare_with_paper(board, interactions, judges=judges, seed=seed)
+    if not published.values:
+        return None
+    return published
+
+
 def _sibling_orig(runs: Sequence[Path]) -> Path | None:
     """Return the run of orig beside the runs if none was named, since gains need one."""
-    manifests = {path: manifest_of(path) for path in runs}
-    if any(manifest.identity.system == ORIG for manifest in manifests.values()):
+    asking: list[Path] = []
+    for path in runs:
+        manifest = manifest_of(path)
+        if manifest.identity.system == ORIG:
+            return None
+        if manifest.players.get("clarifier"):
+            asking.append(path)
+    origs = sibling_origs(asking)
+    # Of several none is chosen for the user.
+    if len(origs) != 1:
         return None
-    asked = [path for path, manifest in manifests.items() if manifest.players.get("clarifier")]
-    beside = sibling_origs(asked)
-    return beside[0] if len(beside) == 1 else None
+    return origs[0]
 
 
 def _without_talks(runs: Iterable[FinishedRun], talks: list[Path]) -> Iterator[FinishedRun]:
@@ -177,34 +208,41 @@ def _without_talks(runs: Iterable[FinishedRun], talks: list[Path]) -> Iterator[F
             yield run
 
 
-def _compared(
+def _compare(
     board: Board,
     names: Mapping[str, str],
     judges: Sequence[str],
-    wanted: str | None,
+    baseline: str | None,
     seed: int,
     notes: list[str],
 ) -> tuple[str, RunsCompared | None]:
-    """Return the baseline ("" for none) and the comparison, both by `names`; add notes."""
+    """Return the baseline's label ("" for none) and the comparison, both by `names`; add notes."""
     if not board.judges and not judges:
-        answered = any(entrant.n_done for entrant in board.entrants)
-        searched = not all(entrant.stop_after for entrant in board.entrants)
-        why = "since none of these runs is judged: cts judge RUN --judge NAME judges one"
-        found = f"No scores, {why}." if answered else f"No scores: {NO_ANSWERS}."
-        notes.append(found if searched else "No scores: these runs stopped before the search (--stop-after).")
+        notes.append(_no_scores(board))
         return "", None
-    baseline = ""
+    label = ""
     try:
-        baseline = baseline_of(board, wanted)
+        label = baseline_of(board, baseline)
     except UsageError as error:
-        if wanted is not None:
+        if baseline is not None:
             raise
         notes.append(f"No differences: {error}.")
-    named = with_names(board, names)
-    baseline = baseline and named.systems[board.place(baseline)]
-    compared = compare_board(named, judges, baseline, against_baseline=wanted is not None, seed=seed)
+    renamed = with_names(board, names)
+    # A baseline is typed by the name that its run has, not by that of [names] in cts.toml.
+    if label:
+        label = renamed.systems[board.place(label)]
+    compared = compare_board(renamed, judges, label, against_baseline=baseline is not None, seed=seed)
     notes += compared.notes
-    return baseline, compared
+    return label, compared
+
+
+def _no_scores(board: Board) -> str:
+    """Return why a board without judges has no scores."""
+    if all(entrant.stop_after for entrant in board.entrants):
+        return "No scores: these runs stopped before the search (--stop-after)."
+    if any(entrant.n_done for entrant in board.entrants):
+        return "No scores, since none of these runs is judged: cts judge RUN --judge NAME judges one."
+    return f"No scores: {NO_ANSWERS}."
 
 
 # All tables, in groups
@@ -213,10 +251,11 @@ Group: TypeAlias = Literal[
     "runs", "scores", "judges", "losses", "questions", "published", "effort", "failures", "conversations"
 ]
 
-_OF_JUDGES: Final = frozenset({"judge", "other", "judges"})
-_SCORED: Final = frozenset(
+_JUDGE_COLUMNS: Final = frozenset({"judge", "other", "judges"})
+_SCORED_GROUPS: Final = frozenset(
     {"scores", "judges", "losses", "questions", "published", "effort", "conversations"}
 )
+"""Groups whose tables say of which systems numbers mean nothing, and of which they are recomputed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,86 +271,100 @@ def all_tables(gathered: Gathered) -> tuple[GroupedTable, ...]:
 
     A table of scores that say nothing about a model says so in a remark and in every row.
     """
-    found, taken = list[GroupedTable](), set[str]()
-    for group, tables in _by_group(gathered):
-        for table in tables:
-            if table.rows:
-                table = _named(table, gathered.names)
-                if group in _SCORED and gathered.caveats:
-                    table = _marked(table, gathered)
-                if group in _SCORED and contradictions(gathered):
-                    table = _mark_recomputed(table, gathered)
-                table = with_caveats(table, gathered.caveats)
-                found.append(GroupedTable(group, replace(table, name=free_name(table.name, taken))))
-    return tuple(found)
+    grouped: list[GroupedTable] = []
+    taken: set[str] = set()
+    for group, table in _tables_by_group(gathered):
+        if not table.rows:
+            continue
+        table = _with_names(table, gathered.names)
+        if group in _SCORED_GROUPS and gathered.caveats:
+            table = _mark_caveats(table, gathered)
+        if group in _SCORED_GROUPS and contradictions(gathered):
+            table = _mark_recomputed(table, gathered)
+        table = with_caveats(table, gathered.caveats)
+        grouped.append(GroupedTable(group, replace(table, name=free_name(table.name, taken))))
+    return tuple(grouped)
 
 
-def _named(table: DataTable, names: Mapping[str, str]) -> DataTable:
+def _with_names(table: DataTable, names: Mapping[str, str]) -> DataTable:
     """Call models and datasets that stand alone in a cell by their names; judges keep theirs, as in captions."""
-    rows = [
-        {
-            key: names.get(of, of) if isinstance(of, str) and key not in _OF_JUDGES else of
-            for key, of in row.items()
-        }
-        for row in table.rows
-    ]
+    rows: list[Row] = []
+    for row in table.rows:
+        renamed: dict[str, Any] = {}
+        for key, value in row.items():
+            renamed[key] = value
+            if isinstance(value, str) and key not in _JUDGE_COLUMNS:
+                renamed[key] = names.get(value, value)
+        rows.append(renamed)
     return replace(table, rows=rows)
 
 
-def _by_group(gathered: Gathered) -> Iterator[tuple[Group, Iterable[DataTable]]]:
-    runs, every, compared = named_runs(gathered), all_runs(gathered), gathered.compared
-    yield "runs", [results.runs_table(every)]
-    if compared:
-        yield "scores", judged_tables(compared.judged[0], compared, all_pairs=True)
-        yield "judges", judges_tables(compared)
-        for judged in compared.judged[1:]:
-            name = judged.judge
-            tables = judged_tables(judged, compared, all_pairs=True)
-            yield (
-                "judges",
-                (
-                    replace(one, name=f"{one.name}_{name}", title=f"{one.title}, judge {name}")
-                    for one in tables
-                ),
-            )
-    yield "losses", [losses_table(gathered.losses)]
+def _tables_by_group(gathered: Gathered) -> Iterator[tuple[Group, DataTable]]:
+    """Yield every table with its group, with and without rows."""
+    runs, runs_and_talks = named_runs(gathered), all_runs(gathered)
+    yield "runs", results.runs_table(runs_and_talks)
+    if gathered.compared:
+        yield from _tables_of_judges(gathered.compared)
+    yield "losses", losses_table(gathered.losses)
     if gathered.diagnosis:
-        yield "questions", diagnosis_tables(gathered.diagnosis.diagnosis)
+        for table in diagnosis_tables(gathered.diagnosis.diagnosis):
+            yield "questions", table
     if gathered.published:
-        yield "published", published_tables(gathered.published)
-    yield (
-        "effort",
-        [
-            results.effort_table(runs),
-            results.health_table(runs),
-            results.causes_table(runs),
-            results.served_table(every),
-        ],
-    )
-    yield "failures", [results.failures_table(every)]
-    if gathered.talked:
-        yield "conversations", [results.conversations_table(gathered.talks), *gathered.talked.tables]
+        for table in published_tables(gathered.published):
+            yield "published", table
+    yield "effort", results.effort_table(runs)
+    yield "effort", results.health_table(runs)
+    yield "effort", results.causes_table(runs)
+    yield "effort", results.served_table(runs_and_talks)
+    yield "failures", results.failures_table(runs_and_talks)
+    if gathered.talk_report:
+        yield "conversations", results.conversations_table(gathered.talks)
+        for table in gathered.talk_report.tables:
+            yield "conversations", table
 
 
-def _marked(table: DataTable, gathered: Gathered) -> DataTable:
+def _tables_of_judges(compared: RunsCompared) -> Iterator[tuple[Group, DataTable]]:
+    """Yield the scores by the first judge, then what the judges say of each other, then the scores by the others."""
+    scoring, *others = compared.judged
+    for table in judged_tables(scoring, compared, all_pairs=True):
+        yield "scores", table
+    for table in judges_tables(compared):
+        yield "judges", table
+    for judged in others:
+        for table in judged_tables(judged, compared, all_pairs=True):
+            # A name is a file's: the same table of another judge needs another one.
+            name, title = f"{table.name}_{judged.judge}", f"{table.title}, judge {judged.judge}"
+            yield "judges", replace(table, name=name, title=title)
+
+
+def _named_in(row: Row, names: Collection[str]) -> list[str]:
+    """Return the systems that stand alone in a cell of the row."""
+    return [value for value in row.values() if isinstance(value, str) and value in names]
+
+
+def _mark_caveats(table: DataTable, gathered: Gathered) -> DataTable:
     """Mark the rows that name a system with a caveat, and those that name none."""
-    by_name = {name: run.manifest.caveat for name, run in all_runs(gathered)}
-    rows = []
+    caveat_by_name = {name: run.manifest.caveat for name, run in all_runs(gathered)}
+    rows: list[Row] = []
     for row in table.rows:
-        named = [by_name[value] for value in row.values() if isinstance(value, str) and value in by_name]
-        of_row = {caveat.replace(" ", "_"): caveat in named or not named for caveat in gathered.caveats}
-        rows.append({**row, **of_row})
-    return replace(table, rows=rows, remarks=(*table.remarks, *caveat_lines(gathered)))
+        caveats = {caveat_by_name[name] for name in _named_in(row, caveat_by_name)}
+        marks: dict[str, bool] = {}
+        for caveat in gathered.caveats:
+            # A row without a system is about all of them (a judge, a type of question).
+            marks[caveat.replace(" ", "_")] = caveat in caveats or not caveats
+        rows.append(dict(row) | marks)
+    return replace(table, rows=rows, remarks=tuple(chain(table.remarks, caveat_lines(gathered))))
 
 
 def _mark_recomputed(table: DataTable, gathered: Gathered) -> DataTable:
     """Mark the rows that name a system with stored scores that contradict their labels, and those that name none."""
-    recomputed = {name: bool(run.contradictions) for name, run in all_runs(gathered)}
-    rows = []
+    recomputed_by_name = {name: bool(run.contradictions) for name, run in all_runs(gathered)}
+    rows: list[Row] = []
     for row in table.rows:
-        named = [recomputed[text] for text in row.values() if isinstance(text, str) and text in recomputed]
-        rows.append({**row, "recomputed": any(named) or not named})
-    return replace(table, rows=rows, remarks=(*table.remarks, *contradictions(gathered)))
+        names = _named_in(row, recomputed_by_name)
+        recomputed = not names or any(recomputed_by_name[name] for name in names)
+        rows.append(dict(row) | {"recomputed": recomputed})
+    return replace(table, rows=rows, remarks=tuple(chain(table.remarks, contradictions(gathered))))
 
 
 def contradictions(gathered: Gathered) -> list[str]:
@@ -327,24 +380,28 @@ def caveat_lines(gathered: Gathered) -> Iterator[str]:
     runs = all_runs(gathered)
     for caveat in gathered.caveats:
         names = [name for name, run in runs if run.manifest.caveat == caveat]
-        yield results.CAVEATS[caveat] + ("" if len(names) == len(runs) else f" Systems: {', '.join(names)}.")
+        sentence = results.CAVEATS[caveat]
+        if len(names) < len(runs):
+            sentence += f" Systems: {', '.join(names)}."
+        yield sentence
 
 
 # Instances opened in a report: what was asked, answered, rewritten and judged, read from the files of a run
 
-FEW_SYSTEMS = 3
+FEW_SYSTEMS: Final = 3
 """For up to so many systems MANY instances are opened for each reason, for more systems FEW."""
 MANY, FEW = 5, 2
-MOST_SYSTEMS = 24
+MOST_SYSTEMS: Final = 24
+"""Instances of further systems are not opened, as a note says."""
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedInstance:
     """One instance of one run."""
 
     extreme: Extreme
     page: Json
-    """What the viewer shows of it (`viewer.instance_page`)."""
+    """What the viewer shows of it (`instance_page`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +416,7 @@ class OpenedRun:
     """Decimals of the printed scores."""
     baseline: str
     caveat: Caveat
-    instances: tuple[Opened, ...]
+    instances: tuple[OpenedInstance, ...]
 
 
 def open_instances(gathered: Gathered) -> tuple[tuple[OpenedRun, ...], tuple[str, ...]]:
@@ -367,45 +424,71 @@ def open_instances(gathered: Gathered) -> tuple[tuple[OpenedRun, ...], tuple[str
     compared = gathered.compared
     if compared is None:
         return (), ()
-    judge, board, baseline = compared.judged[0].judge, compared.board, compared.baseline
+    judge, board = compared.judged[0].judge, compared.board
     entrants = board.entrants[:MOST_SYSTEMS]
-    most = MANY if len(entrants) <= FEW_SYSTEMS else FEW
-    found = [
-        (entrant, extremes(board, judge, entrant.label, baseline, most))
-        for entrant in entrants
-        if entrant.directory.is_dir() and judge in entrant.judges
-    ]
+    n_each = _n_opened(len(entrants))
+    # One for all runs, which mostly have the same gold: its files are read once.
     gold = GoldTexts()
-    runs = [
-        OpenedRun(
+    runs: list[OpenedRun] = []
+    for entrant in entrants:
+        # A file of verdicts has no texts to show.
+        if not entrant.directory.is_dir() or judge not in entrant.judges:
+            continue
+        chosen = extremes(board, judge, entrant.label, compared.baseline, n_each)
+        instances = tuple(_open(entrant.directory, chosen, gold))
+        if not instances:
+            continue
+        run = OpenedRun(
             entrant.label,
             entrant.directory,
             measure=f"judge {judge}",
             decimals=1,
-            baseline=baseline,
+            baseline=compared.baseline,
             caveat=entrant.caveat,
-            instances=tuple(_opened(entrant.directory, instances, gold)),
+            instances=instances,
         )
-        for entrant, instances in found
-    ]
-    notes = []
-    nuggets = [nugget for run in runs for one in run.instances for nugget in one.page["nuggets"]]
-    if nuggets and not any(nugget["text"] for nugget in nuggets):
+        runs.append(run)
+    notes: list[str] = []
+    if _lacks_texts(runs):
         notes.append(
             "Nuggets are shown without text: the file that run.json names as gold is missing, or is no longer the "
             "gold of these runs."
         )
-    if (left_out := len(board.entrants) - MOST_SYSTEMS) > 0:
-        notes.append(f"Instances are opened for the first {MOST_SYSTEMS} systems, not for {left_out} others.")
-    return tuple(run for run in runs if run.instances), tuple(notes)
+    n_left_out = len(board.entrants) - len(entrants)
+    if n_left_out:
+        notes.append(
+            f"Instances are opened for the first {MOST_SYSTEMS} systems, not for {n_left_out} others."
+        )
+    return tuple(runs), tuple(notes)
 
 
-def _opened(directory: Path, found: Sequence[Extreme], gold: GoldTexts) -> Iterator[Opened]:
+def _n_opened(n_systems: int) -> int:
+    """Return how many instances of a system are opened for each reason."""
+    if n_systems <= FEW_SYSTEMS:
+        return MANY
+    return FEW
+
+
+def _lacks_texts(runs: Iterable[OpenedRun]) -> bool:
+    """Whether there are nuggets, and none has a text."""
+    n_nuggets = 0
+    for run in runs:
+        for instance in run.instances:
+            for nugget in instance.page["nuggets"]:
+                if nugget["text"]:
+                    return False
+                n_nuggets += 1
+    return n_nuggets > 0
+
+
+def _open(directory: Path, chosen: Sequence[Extreme], gold: GoldTexts) -> Iterator[OpenedInstance]:
     """Yield those instances from the run's files; those without a line are left out."""
-    if run := whole_run(directory, journal=False):
-        for one in found:
-            with suppress(Refused):
-                yield Opened(one, instance_page(run, one.id, gold, ()))
+    run = whole_run(directory, journal=False)
+    if run is None:
+        return
+    for extreme in chosen:
+        with suppress(Refused):
+            yield OpenedInstance(extreme, instance_page(run, extreme.id, gold, ()))
 
 
 # Conversations opened in a report: where the last query retrieved best and worst, and gained and lost most
@@ -413,28 +496,44 @@ def _opened(directory: Path, found: Sequence[Extreme], gold: GoldTexts) -> Itera
 
 def open_talks(gathered: Gathered) -> Iterator[OpenedRun]:
     """Open the extremes of each evaluated run of conversations in the first measure, over q itself."""
-    retrieved = gathered.talked.retrieved if gathered.talked else ()
-    most = MANY if len(gathered.talks) <= FEW_SYSTEMS else FEW
+    if gathered.talk_report is None:
+        return
+    n_each = _n_opened(len(gathered.talks))
+    retrieval_by_directory: dict[Path, TurnRetrieval] = {}
+    for retrieval in gathered.talk_report.retrieved:
+        for directory in retrieval.directories:
+            retrieval_by_directory.setdefault(directory, retrieval)
     for talk in gathered.talks[:MOST_SYSTEMS]:
-        found = next((one for one in retrieved if talk.directory in one.directories), None)
-        identity = talk.manifest.identity
-        own = [
-            cell
-            for cell in (found.cells if found else ())
-            if (cell.scheme, cell.mode) == (identity.scheme, identity.mode)
-        ]
-        if found and own:
-            measure, last = found.measures[0], max(own, key=lambda cell: cell.turn)
-            scores, ids = last.scores[measure], sorted(last.scores[measure])
-            values = np.array([scores[id] for id in ids], float)
-            gains = values - np.array([found.without[measure].get(id, np.nan) for id in ids], float)
-            opened = extremes_of(ids, values, gains, most)
-            yield OpenedRun(
-                talk.label,
-                talk.directory,
-                measure=f"{measure} of the last query",
-                decimals=3,
-                baseline=f"the query {NOBODY_ASKED}",
-                caveat=talk.manifest.caveat,
-                instances=tuple(_opened(talk.directory, opened, GoldTexts())),
-            )
+        if talk.directory not in retrieval_by_directory:
+            continue
+        retrieval = retrieval_by_directory[talk.directory]
+        cell = _closing_cell(retrieval, talk.manifest.identity)
+        if cell is None:
+            continue
+        measure = retrieval.measures[0]
+        scores = cell.scores[measure]
+        scores_without = retrieval.without[measure]
+        ids = sorted(scores)
+        values = np.array([scores[id] for id in ids], float)
+        gains = values - np.array([scores_without.get(id, np.nan) for id in ids], float)
+        chosen = extremes_of(ids, values, gains, n_each)
+        yield OpenedRun(
+            talk.label,
+            talk.directory,
+            measure=f"{measure} of the last query",
+            decimals=3,
+            baseline=f"the query {NOBODY_ASKED}",
+            caveat=talk.manifest.caveat,
+            instances=tuple(_open(talk.directory, chosen, GoldTexts())),
+        )
+
+
+def _closing_cell(retrieval: TurnRetrieval, identity: Identity) -> Cell | None:
+    """Return the scores after the last turn of the conversations of this scheme and mode."""
+    closing: Cell | None = None
+    for cell in retrieval.cells:
+        if (cell.scheme, cell.mode) != (identity.scheme, identity.mode):
+            continue
+        if closing is None or cell.turn > closing.turn:
+            closing = cell
+    return closing

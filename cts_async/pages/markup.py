@@ -28,6 +28,7 @@ Node: TypeAlias = "str | Iterable[Node] | None"
 _ENDS_EARLY: Final = re.compile(r"</(?:script|style)|<!--", re.IGNORECASE)
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 _VOID: Final = frozenset({"meta", "br", "hr", "input", "link"})
+"""Elements without contents, which have no closing tag."""
 _OWN_LINKS: Final = ("#", "http://127.0.0.1:")
 """Allowed link targets: the page itself, and the viewer on this machine."""
 
@@ -41,16 +42,21 @@ def element(tag: str, *children: Node, **attributes: str | int | None) -> Markup
     if not _NAME.fullmatch(tag):
         raise ValueError(f"{tag!r} is not an element")
     opening = f"<{tag}"
-    for key, given in attributes.items():
-        if given is None or given is False:
+    for keyword, setting in attributes.items():
+        if setting is None or setting is False:
             continue
-        name, value = key.rstrip("_").replace("_", "-"), "" if given is True else str(given)
+        name = keyword.rstrip("_").replace("_", "-")
+        value = str(setting)
+        if setting is True:
+            value = ""
         if not _NAME.fullmatch(name) or name.startswith("on") or name == "style":
             raise ValueError(f"a report cannot have the attribute {name}")
         if name in ("href", "src") and not value.startswith(_OWN_LINKS):
             raise ValueError(f"a report cannot link to {value[:80]!r}")
         opening += f' {name}="{escape(visible(value))}"'
-    return Markup(f"{opening}>" if tag in _VOID else f"{opening}>{rendered(children)}</{tag}>")
+    if tag in _VOID:
+        return Markup(f"{opening}>")
+    return Markup(f"{opening}>{rendered(children)}</{tag}>")
 
 
 def program(text: str) -> Markup:
@@ -62,12 +68,19 @@ def program(text: str) -> Markup:
 
 def untrusted(text: str, tag: str = "bdi", **attributes: str | int | None) -> Markup:
     """Text of unknown origin: its direction is isolated from what surrounds it, and Chinese is marked as such."""
-    language = "zh" if language_of(text) == "zh" else None
-    return element(tag, text, dir="auto", lang=language, **attributes)
+    return element(tag, text, dir="auto", lang=language_attribute(text), **attributes)
+
+
+def language_attribute(text: str) -> str | None:
+    """The value of `lang` for Chinese: a browser then takes its shapes of characters that Japanese has, too."""
+    if language_of(text) == "zh":
+        return "zh"
+    return None
 
 
 def rendered(node: Node) -> Markup:
     """The HTML of anything."""
+    # Before str, of which it is one: escaping it again would show its tags.
     if isinstance(node, Markup):
         return node
     if isinstance(node, str):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import shlex
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from operator import itemgetter
 from pathlib import Path
 from string import Template
@@ -23,17 +23,24 @@ from cts_async.pages.contents import (
     Gathered,
     Group,
     GroupedTable,
-    Opened,
+    OpenedInstance,
     OpenedRun,
     all_runs,
     caveat_lines,
     contradictions,
     named_runs,
 )
-from cts_async.pages.markup import Markup, Node, element, program, rendered, untrusted
+from cts_async.pages.markup import (
+    Markup,
+    Node,
+    element,
+    language_attribute,
+    program,
+    rendered,
+    untrusted,
+)
 from cts_async.pages.plots import Drawn, Figure, LeftOutFigure, plotly_js, template
 from cts_async.pages.plots.figure import LINE_BREAK, hover_texts, unescaped
-from cts_async.records import language_of
 from cts_async.runs.files import MANIFEST
 from cts_async.runs.index import Json
 from cts_async.runs.manifest import name_of_data
@@ -56,52 +63,73 @@ _SIGNS: Final = {"full": "●", "partial": "◐", "none": "○"}
 def run_section(run: OpenedRun, number: int) -> Markup:
     """A system's instances, each with the reason why it is shown."""
     title = f"run-{number}"
-    instances = (_instance(one, run, f"{title}-{n}") for n, one in enumerate(run.instances, start=1))
-    name = f"{run.system} ({run.caveat})" if run.caveat else run.system
+    instances: list[Node] = []
+    for n, instance in enumerate(run.instances, start=1):
+        instances.append(_instance(instance, run, f"{title}-{n}"))
+    name = run.system
+    if run.caveat:
+        name += f" ({run.caveat})"
     return element("section", untrusted(name, "h3", id=title), instances, aria_labelledby=title)
 
 
-def _instance(one: Opened, run: OpenedRun, anchor: str) -> Markup:
-    page, turns = one.page, one.page["turns"]
-    conversation = element("ol", (element("li", _turn(turn)) for turn in turns)) if turns else None
-    rewritten = turns and page["mode"] != "select"
+def _instance(instance: OpenedInstance, run: OpenedRun, anchor: str) -> Markup:
+    page = instance.page
+    query = _cut(page["blurred_query"] or page["fused_query"], _TEXT_CHARS)
     summary = element(
         "summary",
-        element("span", ", ".join(one.extreme.why), class_="why"),
+        element("span", ", ".join(instance.extreme.why), class_="why"),
         " ",
-        element("span", _points(one.extreme, run), class_="points"),
+        element("span", _points(instance.extreme, run), class_="points"),
         " ",
-        untrusted(_cut(page["blurred_query"] or page["fused_query"], _TEXT_CHARS), "span", class_="query"),
+        untrusted(query, "span", class_="query"),
     )
+    conversation: Node = None
+    if page["turns"]:
+        conversation = element("ol", [element("li", _turn(turn)) for turn in page["turns"]])
+    # orig and gold search a query as it is, and in mode select the last chosen query is searched.
+    searched = "Searched query"
+    if page["turns"] and page["mode"] != "select":
+        searched = "Rewritten query"
     parts = [
-        ("Blurred query (q)", _quoted(page["blurred_query"])),
-        ("Intent query (q*)", _quoted(page["fused_query"])),
+        ("Blurred query (q)", _quotation(page["blurred_query"], "p")),
+        ("Intent query (q*)", _quotation(page["fused_query"], "p")),
         ("Questions and answers", conversation),
-        ("More of the replies", _further(page)),
-        ("Rewritten query" if rewritten else "Searched query", _rewritten(page)),
-        ("Answer", _quoted(page["answer"], "div", class_="answer")),
+        ("More of the replies", _further_fields(page)),
+        (searched, _searched_query(page)),
+        ("Answer", _quotation(page["answer"], "div", class_="answer")),
         ("Nuggets", _nuggets(page)),
     ]
-    details = element("dl", ([element("dt", name), element("dd", part)] for name, part in parts if part))
-    return element("details", summary, details, _link(one, run), id=anchor, class_="instance")
+    details: list[Node] = []
+    for name, part in parts:
+        if part:
+            details += [element("dt", name), element("dd", part)]
+    link = _viewer_link(instance, run)
+    return element("details", summary, element("dl", details), link, id=anchor, class_="instance")
 
 
 def _points(extreme: Extreme, run: OpenedRun) -> Iterator[Node]:
     yield f"{extreme.score:.{run.decimals}f}"
     if extreme.gain is not None:
-        yield from (f", {extreme.gain:+.{run.decimals}f} over ".replace("-", "−"), untrusted(run.baseline))
+        yield f", {extreme.gain:+.{run.decimals}f} over ".replace("-", "−")
+        yield untrusted(run.baseline)
 
 
-def _link(one: Opened, run: OpenedRun) -> Markup:
-    where = urlencode({"run": _viewer_name(run.directory), "id": one.extreme.id}, errors="replace")
-    name = element("span", "Instance ", untrusted(one.extreme.id), ": ")
-    return element("p", name, element("a", "open it in the viewer", href=VIEWER + where), class_="link")
+def _viewer_link(instance: OpenedInstance, run: OpenedRun) -> Markup:
+    id = instance.extreme.id
+    # An id of unknown origin may hold half of a surrogate pair, which has no UTF-8.
+    address = VIEWER + urlencode({"run": _viewer_name(run.directory), "id": id}, errors="replace")
+    name = element("span", "Instance ", untrusted(id), ": ")
+    return element("p", name, element("a", "open it in the viewer", href=address), class_="link")
 
 
 def viewer_folder(directory: Path) -> Path:
     """The folder that the viewer must show, so that the run has the name used in links."""
-    place = directory if len(directory.parts) > _viewer_depth(directory) else directory.resolve()
-    return place.parents[_viewer_depth(directory) - 1]
+    depth = _viewer_depth(directory)
+    path = directory
+    # As it was typed, if that names enough folders.
+    if len(path.parts) <= depth:
+        path = path.resolve()
+    return path.parents[depth - 1]
 
 
 def _viewer_name(directory: Path) -> str:
@@ -110,82 +138,115 @@ def _viewer_name(directory: Path) -> str:
 
 
 def _viewer_depth(directory: Path) -> int:
-    return 2 if (directory.resolve().parent / MANIFEST).is_file() else 1
+    """The number of folders in the run's name."""
+    if (directory.resolve().parent / MANIFEST).is_file():
+        return 2
+    return 1
 
 
-def _quoted(text: str | None, tag: str = "p", **attributes: str) -> Node:
-    return untrusted(_cut(text, ANSWER_CHARS), tag, **attributes) if text else None
+def _quotation(text: str | None, tag: str, **attributes: str) -> Node:
+    if not text:
+        return None
+    return untrusted(_cut(text, ANSWER_CHARS), tag, **attributes)
 
 
 def _turn(turn: Json) -> Iterator[Node]:
     """Questions with their answers, or offered queries; and the query after it."""
-    offered, answers, chosen = turn["offered"], turn["answers"], turn["chosen"]
+    offered, chosen, query = turn["offered"], turn["chosen"], turn["query"]
     if chosen is not None:
-        yield element("ul", (_offer(text, chosen=i == chosen) for i, text in enumerate(offered)))
+        yield element("ul", [_offer(text, chosen=i == chosen) for i, text in enumerate(offered)])
     else:
-        for question, answer in zip_longest(offered, answers[: len(offered)], fillvalue=""):
+        # An instance that failed in between has fewer answers than questions.
+        answers = turn["answers"][: len(offered)]
+        for question, answer in zip_longest(offered, answers, fillvalue=""):
             yield untrusted(_cut(question, _TEXT_CHARS), "p", class_="asked")
-            if answer:
-                kind = "unknown" if answer == "unknown" else "answered"
-                yield untrusted(_cut(answer, _TEXT_CHARS), "p", class_=kind)
-    if query := turn["query"]:
+            if answer == "unknown":
+                yield untrusted(answer, "p", class_="unknown")
+            elif answer:
+                yield untrusted(_cut(answer, _TEXT_CHARS), "p", class_="answered")
+    if query:
         yield element("p", "Query now: ", untrusted(_cut(query, _TEXT_CHARS)), class_="now")
 
 
 def _offer(text: str, *, chosen: bool) -> Markup:
-    cut = untrusted(_cut(text, _TEXT_CHARS))
-    return element("li", element("strong", cut, " (chosen)") if chosen else cut)
+    query = untrusted(_cut(text, _TEXT_CHARS))
+    if chosen:
+        return element("li", element("strong", query, " (chosen)"))
+    return element("li", query)
 
 
-def _further(page: Json) -> Node:
+def _further_fields(page: Json) -> Node:
     """What replies had beyond their forms, by step and under its own name."""
-    rows: list[Node] = []
+    fields: list[Node] = []
     for field in page["further"]:
+        step, name = untrusted(field["step"], "code"), untrusted(field["name"], "strong")
         text = untrusted(_cut(field["text"], _TEXT_CHARS))
-        rows.append(
-            element(
-                "p", untrusted(field["step"], "code"), " ", untrusted(field["name"], "strong"), ": ", text
-            )
-        )
-    return element("div", rows) if rows else None
-
-
-def _rewritten(page: Json) -> Node:
-    if not (text := page["rewritten_query"]):
+        fields.append(element("p", step, " ", name, ": ", text))
+    if not fields:
         return None
-    words = [element("mark", one["text"]) if one["added"] else one["text"] for one in page["rewritten"]]
-    return element("p", words, dir="auto", lang="zh" if language_of(text) == "zh" else None)
+    return element("div", fields)
+
+
+def _searched_query(page: Json) -> Node:
+    """The query that was searched, with the words marked that the blurred one does not have."""
+    query = page["rewritten_query"]
+    if not query:
+        return None
+    words: list[Node] = []
+    for segment in page["rewritten"]:
+        if segment["added"]:
+            words.append(element("mark", segment["text"]))
+        else:
+            words.append(segment["text"])
+    return element("p", words, dir="auto", lang=language_attribute(query))
 
 
 def _nuggets(page: Json) -> Node:
-    scores = {one["judge"]: one["score"] for one in page["scores"]}
-    if not scores:
+    judges: list[str] = []
+    scores: list[str] = []
+    for score in page["scores"]:
+        judge, points = score["judge"], score["score"]
+        judges.append(judge)
+        if points is None:
+            scores.append(f"{judge} -")
+        else:
+            scores.append(f"{judge} {points:.2f}")
+    if not judges:
         return None
     head = [element("th", name, scope="col") for name in ("nugget", "weight", "text")]
-    head += [element("th", untrusted(judge), scope="col") for judge in scores]
-    listed = ", ".join(f"{judge} -" if of is None else f"{judge} {of:.2f}" for judge, of in scores.items())
+    head += [element("th", untrusted(judge), scope="col") for judge in judges]
+    caption = element("span", "Coverage by judge; scores: ", untrusted(", ".join(scores)), ".")
     table = element(
         "table",
-        element("caption", element("span", "Coverage by judge; scores: ", untrusted(listed), ".")),
+        element("caption", caption),
         element("thead", element("tr", head)),
-        element("tbody", (element("tr", _nugget(row, scores)) for row in page["nuggets"])),
+        element("tbody", [element("tr", _nugget_cells(nugget, judges)) for nugget in page["nuggets"]]),
     )
     label = f"Nuggets of {page['id']}"
+    # A box that scrolls is reached with the keyboard only if it has a place in the order of tabs.
     return element("div", table, class_="box nuggets", tabindex=0, role="region", aria_label=label)
 
 
-def _nugget(row: Json, judges: Iterable[str]) -> Iterator[Markup]:
-    yield element("th", untrusted(row["id"]), scope="row")
-    yield element("td", f"{row['weight']:g}", class_="number")
-    yield element("td", untrusted(_cut(row["text"], _TEXT_CHARS)) if row["text"] else "-")
+def _nugget_cells(nugget: Json, judges: Sequence[str]) -> Iterator[Markup]:
+    text: Node = "-"
+    if nugget["text"]:
+        text = untrusted(_cut(nugget["text"], _TEXT_CHARS))
+    yield element("th", untrusted(nugget["id"]), scope="row")
+    yield element("td", f"{nugget['weight']:g}", class_="number")
+    yield element("td", text)
     for judge in judges:
-        label = row["coverage"].get(judge, "-")
-        kind = f"label {label}" if label in _SIGNS else None
-        yield element("td", f"{_SIGNS.get(label, '')} ", untrusted(label), class_=kind)
+        # Labels are of unknown origin, and only ours may become part of a class.
+        label = nugget["coverage"].get(judge, "-")
+        if label in _SIGNS:
+            yield element("td", f"{_SIGNS[label]} ", untrusted(label), class_=f"label {label}")
+        else:
+            yield element("td", " ", untrusted(label))
 
 
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]} … ({len(text):,} characters)"
+def _cut(text: str, n_chars: int) -> str:
+    if len(text) <= n_chars:
+        return text
+    return f"{text[:n_chars]} … ({len(text):,} characters)"
 
 
 # --- Contents
@@ -215,7 +276,8 @@ _FIGURES: Final[dict[Group, tuple[str, ...]]] = {
 }
 """Groups of figures by the first words of their names; all others are about questions."""
 _OPENING: Final = ("gain", "leaderboard", "turns")
-_KEYS: Final = ("series", "point", "value", "details")
+"""The figure that a page opens with: the first of these that there is."""
+_NUMBER_COLUMNS: Final = ("series", "point", "value", "details")
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,31 +321,46 @@ def write_report(path: Path, contents: ReportContents, origin: Origin) -> None:
 def _page(contents: ReportContents, origin: Origin) -> str:
     """The whole page. Its policy allows its own scripts by their hashes, and no others."""
     title, figures = _title(contents.gathered), contents.drawn.figures
-    scripts = [parsed_script(text) for text in (plotly_js(), page_text("page.js"))] if figures else []
-    parts = [one for one in sections(contents) if one.body]
-    no_script = "Figures need JavaScript, which is disabled here; their data is shown below."
-    values: dict[str, Node] = {
-        "policy": element("meta", http_equiv="Content-Security-Policy", content=policy(scripts)),
-        "title": title,
-        "style": program(page_text("page.css")),
-        "header": [untrusted(title, "h1"), *_lead(contents, origin)],
-        "no_script": element("noscript", element("p", no_script, class_="warning")) if figures else None,
-        "contents": (element("li", element("a", one.title, href=f"#{one.anchor}")) for one in parts),
-        "sections": map(_section, parts),
-        "command": untrusted(origin.command, "code"),
-        "made": f"cts_async {__version__}, {origin.made:%Y-%m-%d %H:%M} UTC.",
-        "scripts": [figures_data(figures) if figures else None, *(element("script", one) for one in scripts)],
-    }
+    scripts: list[Markup] = []
+    script_elements: list[Node] = []
+    no_script: Node = None
+    # Without figures the page has no script at all: plotly.js would be 5 MB for nothing.
+    if figures:
+        scripts = [parsed_script(plotly_js()), parsed_script(page_text("page.js"))]
+        script_elements.append(figures_data(figures))
+        script_elements += [element("script", script) for script in scripts]
+        warning = "Figures need JavaScript, which is disabled here; their data is shown below."
+        no_script = element("noscript", element("p", warning, class_="warning"))
+    links: list[Node] = []
+    section_elements: list[Node] = []
+    for section in sections(contents):
+        if section.body:
+            links.append(element("li", element("a", section.title, href=f"#{section.anchor}")))
+            section_elements.append(_section_element(section))
     page = Template(page_text("page.html"))
-    return page.substitute({name: rendered(value) for name, value in values.items()})
+    return page.substitute(
+        policy=element("meta", http_equiv="Content-Security-Policy", content=policy(scripts)),
+        title=rendered(title),
+        style=program(page_text("page.css")),
+        header=rendered([untrusted(title, "h1"), _lead(contents, origin)]),
+        no_script=rendered(no_script),
+        contents=rendered(links),
+        sections=rendered(section_elements),
+        command=untrusted(origin.command, "code"),
+        made=rendered(f"cts_async {__version__}, {origin.made:%Y-%m-%d %H:%M} UTC."),
+        scripts=rendered(script_elements),
+    )
 
 
 def policy(scripts: Sequence[str]) -> str:
     """A Content-Security-Policy: nothing is fetched or sent, and only these scripts run. Plotly needs inline styles."""
-    digests = [b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
+    hashes: list[str] = []
+    for script in scripts:
+        digest = hashlib.sha256(script.encode()).digest()
+        hashes.append(f"'sha256-{b64encode(digest).decode()}'")
+    script_source = " ".join(hashes) or "'none'"
     return (
-        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:; "
+        f"default-src 'none'; script-src {script_source}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
     )
 
@@ -298,11 +375,10 @@ def page_text(name: str) -> str:
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
-def _section(one: Section) -> Markup:
-    title = f"{one.anchor}-title"
-    return element(
-        "section", element("h2", one.title, id=title), one.body, id=one.anchor, aria_labelledby=title
-    )
+def _section_element(section: Section) -> Markup:
+    title = f"{section.anchor}-title"
+    heading = element("h2", section.title, id=title)
+    return element("section", heading, section.body, id=section.anchor, aria_labelledby=title)
 
 
 # --- Tables
@@ -311,49 +387,65 @@ def _section(one: Section) -> Markup:
 def table_section(table: DataTable) -> Markup:
     """A table with title and remarks; folded if it is long, or if commands print it only on request."""
     anchor = f"table-{table.name}"
+    title = f"{anchor}-title"
+    body: list[Node] = [table_box(table, title)]
+    # The legend is of the rows in the page: one that is cut off may hold the best cell.
     rows = written_rows(table)[:MAX_ROWS]
-    legend = bold_legend(table, best_cells(rows, table.columns))
-    remarks = [_note(remark) for remark in (*legend, *table.remarks)]
-    whole = table.shown == 0 or len(table.rows) > MAX_UNFOLDED
-    body: list[Node] = [table_box(table, f"{anchor}-title"), *remarks]
-    if whole:
+    for line in bold_legend(table, best_cells(rows, table.columns)):
+        body.append(_remark(line))
+    for remark in table.remarks:
+        body.append(_remark(remark))
+    # `shown` is how many rows commands print without being asked for all.
+    if table.shown == 0 or len(table.rows) > MAX_UNFOLDED:
         body = [element("details", element("summary", counted(len(table.rows), "row")), body)]
-    return element(
-        "section", untrusted(table.title, "h3", id=f"{anchor}-title"), body, id=anchor, class_="table"
-    )
+    return element("section", untrusted(table.title, "h3", id=title), body, id=anchor, class_="table")
 
 
 def table_box(table: DataTable, labelled_by: str) -> Markup:
     """A table in a box that scrolls sideways, also with the keyboard."""
     rows = written_rows(table)
-    more = len(rows) - MAX_ROWS
-    rows, best = rows[:MAX_ROWS], best_cells(rows[:MAX_ROWS], table.columns)
-    caption = [table.caption] + ([f"The first {MAX_ROWS} of {len(rows) + more:,} rows."] if more > 0 else [])
-    text = ". ".join(part.rstrip(".") for part in caption if part)
-    head = element("tr", (_heading(column) for column in table.columns))
-    body = [
-        element("tr", (_cell(column, row, j, best=(i, j) in best) for j, column in enumerate(table.columns)))
-        for i, row in enumerate(rows)
-    ]
-    drawn = element(
-        "table",
-        element("caption", untrusted(f"{text}.", "span")) if text else None,
-        element("thead", head),
-        element("tbody", body),
-    )
-    return element("div", drawn, class_="box", tabindex=0, role="region", aria_labelledby=labelled_by)
+    sentences: list[str] = []
+    if table.caption:
+        sentences.append(table.caption.rstrip("."))
+    if len(rows) > MAX_ROWS:
+        sentences.append(f"The first {MAX_ROWS} of {len(rows):,} rows")
+        rows = rows[:MAX_ROWS]
+    caption: Node = None
+    if sentences:
+        caption = element("caption", untrusted(f"{'. '.join(sentences)}.", "span"))
+    best = best_cells(rows, table.columns)
+    body: list[Node] = []
+    for i, row in enumerate(rows):
+        cells: list[Node] = []
+        for j, column in enumerate(table.columns):
+            cells.append(_cell(column, row, j, best=(i, j) in best))
+        body.append(element("tr", cells))
+    head = element("tr", [_heading(column) for column in table.columns])
+    grid = element("table", caption, element("thead", head), element("tbody", body))
+    return element("div", grid, class_="box", tabindex=0, role="region", aria_labelledby=labelled_by)
 
 
 def _heading(column: Column) -> Markup:
-    return element("th", untrusted(column.heading), scope="col", class_="number" if column.numeric else None)
+    return element("th", untrusted(column.heading), scope="col", class_=_cell_class(column))
 
 
 def _cell(column: Column, row: Row, place: int, *, best: bool) -> Markup:
     text = column.show(row)
-    shown: Node = element("strong", text) if best else text if column.numeric else untrusted(text)
+    content: Node = text
+    if best:
+        content = element("strong", text)
+    elif not column.numeric:
+        content = untrusted(text)
+    # The first column heads its row for screen readers, unless it is a number like the others.
     if place == 0 and not column.numeric:
-        return element("th", shown, scope="row")
-    return element("td", shown, class_="number" if column.numeric else None)
+        return element("th", content, scope="row")
+    return element("td", content, class_=_cell_class(column))
+
+
+def _cell_class(column: Column) -> str | None:
+    if column.numeric:
+        return "number"
+    return None
 
 
 # --- Figures
@@ -362,33 +454,36 @@ def _cell(column: Column, row: Row, place: int, *, best: bool) -> Markup:
 def figure_section(figure: Figure, heading: str = "h3") -> Markup:
     """A figure with its caption, its text alternative and its data as a table."""
     anchor = f"figure-{figure.name}"
+    title = f"{anchor}-title"
     numbers = numbers_of(figure)
-    folded = element(
-        "details",
-        element("summary", "Show data"),
-        untrusted(figure.alt, "p"),
-        table_box(numbers, f"{anchor}-title") if numbers.rows else None,
-        class_="numbers",
-    )
-    height = int(figure.spec["layout"].get("height") or 0) or None
-    drawn = element(
-        "div", class_="plot", role="group", aria_label=figure.alt, data_figure=figure.name, data_height=height
+    box: Node = None
+    if numbers.rows:
+        box = table_box(numbers, title)
+    summary = element("summary", "Show data")
+    data = element("details", summary, untrusted(figure.alt, "p"), box, class_="numbers")
+    # The script draws into it. Its height is reserved, so that nothing moves when it does.
+    plot = element(
+        "div",
+        class_="plot",
+        role="group",
+        aria_label=figure.alt,
+        data_figure=figure.name,
+        data_height=figure.spec["layout"].get("height"),
     )
     return element(
         "section",
-        untrusted(figure.title, heading, id=f"{anchor}-title"),
-        element("figure", drawn, element("figcaption", untrusted(figure.caption))),
-        folded,
+        untrusted(figure.title, heading, id=title),
+        element("figure", plot, element("figcaption", untrusted(figure.caption))),
+        data,
         id=anchor,
         class_="figure",
     )
 
 
-def left_out_note(one: LeftOutFigure) -> Markup:
+def left_out_note(figure: LeftOutFigure) -> Markup:
     """Why a figure is left out."""
-    return element(
-        "p", "No figure ", element("em", untrusted(one.title)), ": ", untrusted(one.reason), class_="remark"
-    )
+    title, reason = element("em", untrusted(figure.title)), untrusted(figure.reason)
+    return element("p", "No figure ", title, ": ", reason, class_="remark")
 
 
 def figures_data(figures: Sequence[Figure]) -> Markup:
@@ -413,21 +508,29 @@ def numbers_of(figure: Figure) -> DataTable:
 
     A table longer than MAX_POINTS shows evenly spaced rows, as its caption says.
     """
-    rows = list({tuple(row.values()): row for row in _rows(figure.spec)}.values())
-    there = [key for key in _KEYS if any(row[key] for row in rows)]
-    columns = [Column(key, itemgetter(key), numeric=False) for key in there]
-    taken = f": {MAX_POINTS} of {len(rows):,} points, evenly taken" if len(rows) > MAX_POINTS else ""
-    name = f"{figure.name}_numbers"
-    return DataTable(name, figure.title, figure.title + taken, columns, rows, shown=MAX_POINTS)
+    # Steps and outlines repeat points where they bend.
+    points = dict.fromkeys(_points_with_series(figure.spec))
+    rows = [dict(zip(_NUMBER_COLUMNS, point, strict=True)) for point in points]
+    columns: list[Column] = []
+    for key in _NUMBER_COLUMNS:
+        if any(row[key] for row in rows):
+            columns.append(Column(key, itemgetter(key), numeric=False))
+    caption = figure.title
+    if len(rows) > MAX_POINTS:
+        caption += f": {MAX_POINTS} of {len(rows):,} points, evenly taken"
+    return DataTable(f"{figure.name}_numbers", figure.title, caption, columns, rows, shown=MAX_POINTS)
 
 
-def _rows(spec: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def _points_with_series(spec: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
+    """Yield (series, point, value, details) for each text on hover, whose lines are the latter (see `Dot`)."""
     for trace in spec["data"]:
+        series = unescaped(str(trace.get("name") or ""))
         for text in hover_texts(trace):
-            point, *more = map(unescaped, text.split(LINE_BREAK))
-            series = unescaped(str(trace.get("name") or ""))
-            value, details = "".join(more[:1]), "; ".join(more[1:])
-            yield {"series": series, "point": point, "value": value, "details": details}
+            lines = [unescaped(line) for line in text.split(LINE_BREAK)]
+            value = ""
+            if len(lines) > 1:
+                value = lines[1]
+            yield series, lines[0], value, "; ".join(lines[2:])
 
 
 # --- Sections
@@ -435,27 +538,36 @@ def _rows(spec: Mapping[str, Any]) -> Iterator[dict[str, str]]:
 
 def sections(contents: ReportContents) -> tuple[Section, ...]:
     """All sections; some may be empty."""
-    groups = (_of_group(contents, group, title) for group, title in TITLES.items())
-    return (*groups, _instances(contents), _manifests(contents.gathered))
+    grouped = [_group_section(contents, group, title) for group, title in TITLES.items()]
+    return tuple(grouped + [_instances_section(contents), _manifests_section(contents.gathered)])
 
 
-def _of_group(contents: ReportContents, group: Group, title: str) -> Section:
+def _group_section(contents: ReportContents, group: Group, title: str) -> Section:
+    gathered = contents.gathered
     opening = opening_figure(contents.drawn.figures)
-    figures = [one for one in contents.drawn.figures if _group_of(one) == group and one is not opening]
-    left_out = [one for one in contents.drawn.left_out if _group_of(one) == group]
-    tables = [one.table for one in contents.tables if one.group == group]
-    body: list[Node] = [figure_section(figure) for figure in figures]
-    if group == "published" and contents.gathered.published:
-        body += [_note(line) for line in published_lines(contents.gathered.published)]
-    body += [table_section(table) for table in tables]
-    if group == "questions" and contents.gathered.diagnosis:
-        body += [_note(note) for note in contents.gathered.diagnosis.notes]
-    if group == "conversations" and contents.gathered.talked:
-        body += [_note(note) for note in contents.gathered.talked.notes]
-    if group == "failures" and not tables and contents.gathered.summaries:
+    figures: list[Node] = []
+    for figure in contents.drawn.figures:
+        if _group_of(figure) == group and figure is not opening:
+            figures.append(figure_section(figure))
+    tables: list[Node] = []
+    for table in contents.tables:
+        if table.group == group:
+            tables.append(table_section(table.table))
+    body = list(figures)
+    if group == "published" and gathered.published:
+        body += [_remark(line) for line in published_lines(gathered.published)]
+    body += tables
+    if group == "questions" and gathered.diagnosis:
+        body += [_remark(note) for note in gathered.diagnosis.notes]
+    if group == "conversations" and gathered.talk_report:
+        body += [_remark(note) for note in gathered.talk_report.notes]
+    if group == "failures" and not tables and gathered.summaries:
         body.append(element("p", "Nothing failed."))
-    if figures or tables:  # an otherwise empty section is left out as a whole
-        body += [left_out_note(one) for one in left_out]
+    # Alone they would make a section of nothing but reasons why it is empty.
+    if figures or tables:
+        for left_out in contents.drawn.left_out:
+            if _group_of(left_out) == group:
+                body.append(left_out_note(left_out))
     return Section(group, title, body)
 
 
@@ -475,24 +587,30 @@ def _group_of(figure: Figure | LeftOutFigure) -> Group:
     return "questions"
 
 
-def _instances(contents: ReportContents) -> Section:
+def _instances_section(contents: ReportContents) -> Section:
     if not contents.opened:
         return Section("instances", "Instances to look at", ())
-    measures = " and ".join(dict.fromkeys(run.measure for run in contents.opened))
-    folders = dict.fromkeys(str(viewer_folder(run.directory)) for run in contents.opened)
-    viewers = " or ".join(shlex.join(["cts", "view", folder]) for folder in folders)
+    # Dictionaries as ordered sets: most runs have one measure and one folder.
+    measures: dict[str, None] = {}
+    commands: dict[str, None] = {}
+    runs: list[Node] = []
+    for number, run in enumerate(contents.opened, start=1):
+        measures[run.measure] = None
+        commands[shlex.join(["cts", "view", str(viewer_folder(run.directory))])] = None
+        runs.append(run_section(run, number))
     lead = (
-        f"The lowest and highest scores, and the greatest losses and gains, by {measures}. In rewritten queries, "
-        f"words that the query did not have are marked. Links lead to the viewer; start it with {viewers}."
+        f"The lowest and highest scores, and the greatest losses and gains, by {' and '.join(measures)}. In rewritten "
+        "queries, words that the query did not have are marked. Links lead to the viewer; start it with "
+        f"{' or '.join(commands)}."
     )
-    runs = (run_section(run, number) for number, run in enumerate(contents.opened, start=1))
-    notes = (_note(note) for note in contents.opened_notes)
-    return Section("instances", "Instances to look at", [untrusted(lead, "p"), *notes, *runs])
+    body: list[Node] = [untrusted(lead, "p")]
+    body += [_remark(note) for note in contents.opened_notes]
+    return Section("instances", "Instances to look at", body + runs)
 
 
-def _manifests(gathered: Gathered) -> Section:
-    runs = all_runs(gathered)
-    return Section("manifests", "Manifests", [_manifest(name, run.manifest.raw) for name, run in runs])
+def _manifests_section(gathered: Gathered) -> Section:
+    body = [_manifest(name, run.manifest.raw) for name, run in all_runs(gathered)]
+    return Section("manifests", "Manifests", body)
 
 
 def _manifest(name: str, manifest: object) -> Markup:
@@ -501,43 +619,49 @@ def _manifest(name: str, manifest: object) -> Markup:
     return element("details", element("summary", untrusted(name)), box)
 
 
-def _note(text: str) -> Markup:
+def _remark(text: str) -> Markup:
     return untrusted(text, "p", class_="remark")
 
 
 def _title(gathered: Gathered) -> str:
+    runs = gathered.summaries + gathered.talks
+    # Files of verdicts have no run.json that would name the data.
+    data = name_of_data(run.manifest for run in runs) or "judged answers"
     if not gathered.summaries and gathered.talks:
-        return f"Clarifying conversations over {_data(gathered)}"
-    return f"Clarify-Then-Search over {_data(gathered)}"
-
-
-def _data(gathered: Gathered) -> str:
-    """The name of the data."""
-    runs = (*gathered.summaries, *gathered.talks)
-    return name_of_data(run.manifest for run in runs) or "judged answers"
+        return f"Clarifying conversations over {data}"
+    return f"Clarify-Then-Search over {data}"
 
 
 def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:
     """What stands above the table of contents: the answer in a sentence, the best figure, the headline."""
     gathered = contents.gathered
-    systems = gathered.board.systems if gathered.board else [talk.label for talk in gathered.talks]
+    systems: Sequence[str] = [talk.label for talk in gathered.talks]
+    if gathered.board:
+        systems = gathered.board.systems
+    count = f"{len(systems)} systems: "
+    if len(systems) == 1:
+        count = "One system: "
     made = f". Report of {origin.made:%Y-%m-%d %H:%M} UTC."
-    count = "One system: " if len(systems) == 1 else f"{len(systems)} systems: "
     yield element("p", count, untrusted(", ".join(systems)), made, class_="about")
-    for line in caveat_lines(gathered):
-        yield untrusted(line, "p", class_="warning", role="note")
-    for notice in tool_notices(named_runs(gathered)):
-        yield untrusted(notice, "p", class_="warning", role="note")
-    for contradiction in contradictions(gathered):
-        yield untrusted(contradiction, "p", class_="warning", role="note")
-    if gathered.compared and (answer := answer_sentence(gathered.compared)):
-        yield untrusted(answer, "p", class_="verdict")
-    if figure := opening_figure(contents.drawn.figures):
-        yield figure_section(figure, "h2")
-    lines = list(headline(gathered.compared)) if gathered.compared else []
+    recomputed = contradictions(gathered)
+    for warning in chain(caveat_lines(gathered), tool_notices(named_runs(gathered)), recomputed):
+        yield untrusted(warning, "p", class_="warning", role="note")
+    if gathered.compared:
+        answer = answer_sentence(gathered.compared)
+        if answer:
+            yield untrusted(answer, "p", class_="verdict")
+    opening = opening_figure(contents.drawn.figures)
+    if opening is not None:
+        yield figure_section(opening, "h2")
+    lines: list[str] = []
+    # Beside the paper's values a smoke test would look like a result.
     if gathered.published and not gathered.caveats:
-        lines = [*published_lines(gathered.published), *lines]
+        lines += published_lines(gathered.published)
+    if gathered.compared:
+        lines += headline(gathered.compared)
     if lines:
-        yield element("ul", (untrusted(line, "li") for line in lines), class_="headline")
-    warned = set(contradictions(gathered))
-    yield from (_note(note) for note in gathered.notes if note not in warned)
+        yield element("ul", [untrusted(line, "li") for line in lines], class_="headline")
+    for note in gathered.notes:
+        # Contradictions are among the remarks of the board, too.
+        if note not in recomputed:
+            yield _remark(note)

@@ -292,7 +292,7 @@ def prompts_of(system: System) -> list[str]:
         "respond": ["respond", "reformulate"],
         "select": ["select_query"],
     }
-    return [prompt_of(system.scheme, system.mode), *user_prompts[system.mode]]
+    return [prompt_of(system.scheme, system.mode)] + user_prompts[system.mode]
 
 
 def form_of(scheme: Scheme, mode: Mode, k: int) -> Clarification:

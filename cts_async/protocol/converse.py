@@ -145,6 +145,8 @@ def plan_conversations(
         if system.mode != "at-once":
             suffixes[system] = role_suffix(system, roles, usual_roles, judged=False) + suffixes[system]
     names = run_names(systems, f"{dataset.name}-{TALK}", config.name, suffixes)
+    remarks = list(remarks_on(prompts, languages))
+    remarks += remarks_on_modes(asking, custom)
     plan = ConversePlan(
         config=config,
         systems={system: config.runs_dir / names[system] for system in systems},
@@ -155,14 +157,14 @@ def plan_conversations(
         dataset=dataset,
         data_identity={"name": dataset.name, "sha256": dataset.sha256(), "gold_sha256": None},
         prompts=prompts,
-        remarks=(*remarks_on(prompts, languages), *remarks_on_modes(asking, custom)),
+        remarks=tuple(remarks),
         instances=instances,
         n_instances=n_by_query.total(),
         n_queries=len(n_by_query),
     )
     plan.check_prompts()
     plan = replace(plan, fixed_temperature=sends_fixed_temperature(plan.directories()))
-    return replace(plan, remarks=(*plan.remarks, *remarks_on_temperature(plan)))
+    return replace(plan, remarks=plan.remarks + tuple(remarks_on_temperature(plan)))
 
 
 def selected_instances(instances: Iterable[Instance], config: ConverseConfig) -> Iterator[Instance]:
@@ -250,10 +252,10 @@ def _lines_of(system: System, instance: Instance, ended: _Held | StepError) -> E
         "fused_query": instance.intent,
         "blurred_query": instance.query,
         "k": system.k,
-        **conversation_json(system.scheme, system.mode, ended.turns),
-        "questions": questions,
-        "answers": [answer.text for answer in answers],
     }
+    line |= conversation_json(system.scheme, system.mode, ended.turns)
+    line["questions"] = questions
+    line["answers"] = [answer.text for answer in answers]
     if ended.further:
         line["further"] = ended.further
     return [(None, line)]

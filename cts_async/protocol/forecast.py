@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import chain, product
 from math import ceil
 from operator import itemgetter
 from pathlib import Path
@@ -546,7 +546,7 @@ def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Fore
     players = [spec for name, spec in plan.specs.items() if name in names]
     # The last turn of a search answers, all others call a tool.
     services, tool_work = _tool_work(plan, sum(n_left.values()) * (turns - 1))
-    lanes = (*lanes_of(players, work), *lanes_of(services, tool_work))
+    lanes = tuple(chain(lanes_of(players, work), lanes_of(services, tool_work)))
     width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in players)
     chain_s = in_flight_s = 0.0
     for system, n_instances in n_left.items():
@@ -560,7 +560,8 @@ def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Fore
     time_s, binding = max(bounds, key=itemgetter(0))
     unknown = []
     for label, roles in plan.custom.items():
-        unknown += [f"{label} ({role})" for role in roles]
+        for role in roles:
+            unknown.append(f"{label} ({role})")
     return Forecast(
         work=tuple(work),
         lanes=lanes,
@@ -610,8 +611,10 @@ def manifest_forecast(plan: Plan, planned: Forecast, system: System) -> Mapping[
         n_instances = manifest.forecast.get("instances") or 0
         if int(n_instances) >= plan.n_instances:
             return manifest.forecast
-    effort = planned.of(system.label).as_json()
-    return {"instances": plan.n_instances, **effort, "time_s": round(planned.time_s, 1)}
+    forecast: dict[str, Any] = {"instances": plan.n_instances}
+    forecast |= planned.of(system.label).as_json()
+    forecast["time_s"] = round(planned.time_s, 1)
+    return forecast
 
 
 def _sample(plan: Plan, done: Mapping[System, set[str]]) -> tuple[list[Instance], dict[System, int]]:

@@ -228,7 +228,7 @@ def _sources(words: Iterable[Path]) -> Iterator[Path]:
         for path in matching(word) or [Path(word)]:
             files = []
             if path.is_dir() and not (path / MANIFEST).exists():
-                suffixes = (*CSV_SUFFIXES, *JSONL_SUFFIXES)
+                suffixes = CSV_SUFFIXES + JSONL_SUFFIXES
                 files = [file for file in sorted(path.iterdir()) if file.suffix.lower() in suffixes]
             # A folder without such files is named itself by the error that reading it raises.
             yield from files or [path]

@@ -122,7 +122,7 @@ class GoldPlan(Plan):
         """What determines the gold; a resumed build must agree with it. An existing gold file does not matter."""
         identity = Plan.identity(self, system)
         identity["system"] = GOLDBUILD
-        identity["data"] = {**identity["data"], "gold_sha256": None}
+        identity["data"] = identity["data"] | {"gold_sha256": None}
         identity["evidence"] = asdict(self.limits)
         return identity
 
@@ -248,7 +248,7 @@ class _Build:
             "answer": trace.answer,
             "answer_from": trace.answer_from,
             "search": search_json(trace),
-            "sources": [source_json(source) for source in selection.sources],
+            "sources": list(map(source_json, selection.sources)),
             "evidence": {"found": len(sources), "dropped": selection.dropped, "cut": dict(selection.cut)},
             "grounding": grounding_json(ground(gold.nuggets, selection.sources)),
             "repairs": gold.repairs,
@@ -420,5 +420,5 @@ def trace_line(instance: Instance, trace: Trace, sources: Sequence[NumberedSourc
         "model_calls": trace.model_calls,
         "forced": trace.forced,
         "turns": turns,
-        "sources": [source_json(source) for source in sources],
+        "sources": list(map(source_json, sources)),
     }

@@ -216,8 +216,9 @@ def gold_json(gold: GoldReference) -> dict[str, Any]:
     nuggets = []
     for nugget in gold.nuggets:
         # The release writes weights as integers.
-        fields = {"id": nugget.id, "text": nugget.text, "weight": int(nugget.weight)}
-        nuggets.append({**fields, "source_ids": list(nugget.source_ids)})
+        weight = int(nugget.weight)
+        source_ids = list(nugget.source_ids)
+        nuggets.append({"id": nugget.id, "text": nugget.text, "weight": weight, "source_ids": source_ids})
     return {
         "query_intent": gold.query_intent,
         "must_cover": list(gold.must_cover),
@@ -619,7 +620,7 @@ def grounding_json(checked: Sequence[Grounding]) -> dict[str, Any]:
         "threshold": GROUNDED_AT,
         "mean": round(fmean(nugget.recall for nugget in checked), 4),
         "ungrounded": [nugget.id for nugget in checked if not nugget.grounded],
-        "nuggets": [_nugget_json(nugget) for nugget in checked],
+        "nuggets": list(map(_nugget_json, checked)),
     }
 
 

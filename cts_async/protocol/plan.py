@@ -195,7 +195,7 @@ class SystemsPlan(CommandPlan):
 
     def notes(self, system: System) -> dict[str, Any]:
         """What the manifest records in addition to the identity; may differ between sessions."""
-        notes = {**self.config.manifest_fields, "data": self.data_notes()}
+        notes = self.config.manifest_fields | {"data": self.data_notes()}
         if self.search:
             notes["tools"] = self.search.notes
         # A resumed run keeps the temperature of its fixed roles, whatever a later version's default is.
@@ -489,7 +489,8 @@ def make_plan(
     def instances() -> Iterator[Instance]:
         return islice(dataset.instances(), limit)
 
-    remarks = [*remarks_on(prompts, languages), *remarks_on_modes(config, custom)]
+    remarks = list(remarks_on(prompts, languages))
+    remarks += remarks_on_modes(config, custom)
     if config.as_published:
         remarks.append(AS_PUBLISHED)
     agent = specs.get(roles.agent)
@@ -530,8 +531,10 @@ def make_plan(
         current_date=config.date or _date_of_runs(directories.values()),
         fixed_temperature=sends_fixed_temperature(directories.values()),
     )
-    more_remarks = (*_remarks_on_judges(plan), *remarks_on_temperature(plan))
-    return replace(plan, remarks=plan.remarks + more_remarks)
+    # A resumed run keeps its temperature, so these come after the directories are known.
+    remarks += _remarks_on_judges(plan)
+    remarks += remarks_on_temperature(plan)
+    return replace(plan, remarks=tuple(remarks))
 
 
 def _check_published(config: RunConfig) -> None:
@@ -796,7 +799,7 @@ class SearchPlan:
         return {
             "search": self.engine.name,
             "visit": self.reader.name,
-            "replay": [str(path) for path in self.replayed],
+            "replay": list(map(str, self.replayed)),
         }
 
 
@@ -854,7 +857,7 @@ def _allowing(reader: ReaderSpec, addresses: Sequence[str]) -> ReaderSpec:
         AllowList.parse(addresses)
     except ValueError as error:
         raise UsageError(f"--allow-address: {error}") from None
-    return reader.model_copy(update={"allow": (*reader.allow, *addresses)})
+    return reader.model_copy(update={"allow": reader.allow + tuple(addresses)})
 
 
 def _documents_used(engine: EngineSpec, reader: ReaderSpec, documents: Path | None) -> Path | None:

@@ -21,6 +21,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal
 
@@ -257,7 +258,7 @@ def choose_prompts(config: CommandConfig, catalogue: Catalogue) -> tuple[PromptS
     Of the variants only those are read that a player of `config` is named with. Raises UsageError, InputError.
     """
     _, folders = _read_options(config.prompts)
-    catalogue = replace(catalogue, prompts={**catalogue.prompts, **folders})
+    catalogue = replace(catalogue, prompts=dict(catalogue.prompts) | folders)
     used: set[str] = set()
     for player in config.players:
         _, variant = variant_of(player, catalogue.prompts)
@@ -296,7 +297,8 @@ def open_prompts(
     if folder_of_all is not None:
         base = read_folder(folder_of_all, toolbox=toolbox).over(base)
     variants = {}
-    for name, folder in {**folders, **folders_by_option}.items():
+    # An option goes before the folder that a cts.toml has under the same name.
+    for name, folder in (dict(folders) | folders_by_option).items():
         variants[name] = read_folder(folder, name, toolbox).over(base)
     return replace(base, variants=variants)
 
@@ -361,7 +363,7 @@ def read_prompt(path: Path, variant: str = "", toolbox: Toolbox | None = None) -
 
 def remarks_on(prompts: PromptSet, languages: Iterable[Language] = ("en", "zh")) -> Iterator[str]:
     """What a user should know of prompts that are in order: which of the `languages` a folder does not cover."""
-    for folder in (prompts, *prompts.variants.values()):
+    for folder in chain([prompts], prompts.variants.values()):
         for role, language in folder.one_sided():
             if language in languages:
                 text = f"{folder.directory}: changes the prompt {role!r} in one language only"
@@ -471,6 +473,9 @@ def _fenced_pattern(names: str) -> str:
 
 def _difference(expected: frozenset[str], fields: frozenset[str]) -> str:
     """`missing field a; unknown field b`"""
-    missing = [f"missing field {name}" for name in sorted(expected - fields)]
-    unknown = [f"unknown field {name}" for name in sorted(fields - expected)]
-    return "; ".join(missing + unknown)
+    problems = []
+    for name in sorted(expected - fields):
+        problems.append(f"missing field {name}")
+    for name in sorted(fields - expected):
+        problems.append(f"unknown field {name}")
+    return "; ".join(problems)

@@ -19,6 +19,7 @@ from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequen
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -168,12 +169,11 @@ class JudgePlan(CommandPlan):
 
     def manifest_notes(self) -> dict[str, Any]:
         """What the manifest records in addition to the identity."""
-        return {
-            **self.config.manifest_fields,
-            "n_expected": sum(target.n_expected for target in self.targets),
-            "embedded": self.embedded,
-            "prices": manifest_prices(self.specs.values()),
-        }
+        notes = dict(self.config.manifest_fields)
+        notes["n_expected"] = sum(target.n_expected for target in self.targets)
+        notes["embedded"] = self.embedded
+        notes["prices"] = manifest_prices(self.specs.values())
+        return notes
 
     def group(self, judge: str) -> str:
         """The name of a judge's job group: several judges have a group each, so that one outage stops one judge only."""
@@ -235,7 +235,10 @@ def plan_judging(
         out = config.out
         targets, identity, notes = _targets_of_candidates(config, judges[0], specs, prompts)
         if config.lexical and LEXICAL not in judges:
-            judges = (*judges, LEXICAL)
+            judges += (LEXICAL,)
+    remarks = list(notes)
+    remarks += remarks_on(prompts)
+    remarks += _remarks_on_published(config, specs)
     repeats = Repeats([target.answers for target in targets])
     # Only `Repeats` needs the hashes: of a million answers they take 8 MB.
     lean_targets = [replace(target, answers=target.answers.without_question_hashes()) for target in targets]
@@ -250,7 +253,7 @@ def plan_judging(
         prompts=prompts,
         custom=custom,
         catalogue=catalogue if custom else None,
-        remarks=(*notes, *remarks_on(prompts), *_remarks_on_published(config, specs)),
+        remarks=tuple(remarks),
     )
 
 
@@ -308,7 +311,7 @@ def _targets_of_candidates(
     assert config.out
     words = [config.candidates] if isinstance(config.candidates, str) else list(config.candidates)
     files = candidate_files(words)
-    for file in (config.gold, *files):
+    for file in chain([config.gold], files):
         check_read_again(file)
     names = short_names(files)
     for name in names:
@@ -335,7 +338,7 @@ def _targets_of_candidates(
             config.out / name if apart else config.out,
             answers_of_candidates(file, gold, config, with_fingerprints=begun),
             scoring=scoring,
-            identity={"system": name, "candidates": str(file), **common},
+            identity={"system": name, "candidates": str(file)} | common,
             shared_journal=apart,
         )
         targets.append(target)
@@ -387,7 +390,7 @@ def _name_parts(file: Path) -> list[str]:
     folders = [part for part in file.absolute().parts[:-1] if part not in ("/", ".", "..")]
     if file.stem in _PLAIN_NAMES and folders:
         return folders
-    return [*folders, file.stem]
+    return folders + [file.stem]
 
 
 def has_folders(out: Path, n_files: int) -> bool:
@@ -476,7 +479,7 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, session_notes: SessionNo
         for target in plan.targets:
             if target.name not in names:
                 names.append(target.name)
-        notes = {**plan.manifest_notes(), "systems": names}
+        notes = plan.manifest_notes() | {"systems": names}
         record = RunRecord(plan.identity or {}, notes, prompts, option="--out")
         stack.enter_context(recorded_session(plan.out, record, session_notes))
         try:
@@ -498,7 +501,7 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, session_notes: SessionNo
 
 def _target_notes(plan: JudgePlan, target: Target) -> dict[str, Any]:
     """What a target's manifest records in addition to its identity. Raises UsageError as `with_judges`."""
-    notes = {**plan.manifest_notes(), "n_expected": target.n_expected}
+    notes = plan.manifest_notes() | {"n_expected": target.n_expected}
     if target.answers.n_absent:
         notes["n_answers"] = len(target.answers)
     further_judges = dict(plan.settings)
@@ -562,12 +565,16 @@ def verdict_lines(verdict: PendingVerdict, ended: Judgment | StepError) -> Ended
     """The line of a verdict: in the results with the answer, in a further judge's file with the answer's digest."""
     judging, instance = verdict.judging, verdict.judging.instance
     if isinstance(ended, StepError):
-        line: Line = {**failure_line("", instance, ended), "judge": verdict.judge}
+        line: Line = failure_line("", instance, ended)
+        line["judge"] = verdict.judge
     else:
-        line = {"id": instance.id, "fused_query": instance.intent, **judged(instance.nuggets, ended)}
+        line = {"id": instance.id, "fused_query": instance.intent}
+        line |= judged(instance.nuggets, ended)
     if verdict.scoring:
-        return [(None, {**line, "answer": judging.answer})]
-    return [(verdict.judge, {**line, "answer_digest": judging.answer_digest})]
+        line["answer"] = judging.answer
+        return [(None, line)]
+    line["answer_digest"] = judging.answer_digest
+    return [(verdict.judge, line)]
 
 
 async def make_verdict(ctx: Context, *, judge: Judge, judging: Judging) -> Judgment:

@@ -725,7 +725,7 @@ def judge_names(plan: Plan) -> tuple[str, ...]:
     """The judges of every answer, the scoring one first: those of the configuration, and always the lexical one."""
     if plan.config.no_judge or not plan.searches:
         return ()
-    return tuple(dict.fromkeys((*plan.roles.judges, LEXICAL)))
+    return tuple(dict.fromkeys(plan.roles.judges + (LEXICAL,)))
 
 
 def _judges_to_complete(plan: Plan) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, S
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +203,7 @@ class RunFiles:
         with ExitStack() as logs:
             if self._own_journal:
                 logs.callback(self.journal.close)
-            for log in (self._results, *self._judgments.values()):
+            for log in chain([self._results], self._judgments.values()):
                 logs.callback(log.close)
 
     def _log(self, judge: str) -> AppendLog:
@@ -251,13 +252,13 @@ def recorded_session(
         # A session with a smaller --limit makes the run no smaller.
         expected = max(int(record.notes.get("n_expected", 0)), manifest.n_expected)
         session: dict[str, Any] = {"start": _stamp(), "end": None, "wall_s": None}
-        written = {
-            "identity": identity,
-            **record.notes,
-            "n_expected": expected,
-            "version": __version__,
-            "sessions": [*manifest.raw_sessions, session],
-        }
+        sessions = list(manifest.raw_sessions)
+        sessions.append(session)
+        written: dict[str, Any] = {"identity": identity}
+        written |= record.notes
+        written["n_expected"] = expected
+        written["version"] = __version__
+        written["sessions"] = sessions
         write_json(directory / MANIFEST, written)
         began = time.monotonic()
         try:
@@ -280,8 +281,12 @@ def same_run(directory: Path, identity: Mapping[str, Any], option: str = "--name
     # Versions before 0.8 shipped more prompts for small models (`ROLE.small.LANGUAGE`), and every run that might use
     # them recorded their digests. Only the embedded model ever got them, so a run without it is still the same run.
     if recorded and not manifest.embedded:
-        retired = {name: digest for name, digest in recorded.items() if ".small." in name}
-        identity = {**identity, "prompts": dict(sorted({**retired, **identity["prompts"]}.items()))}
+        digests: dict[str, str] = {}
+        for name, digest in recorded.items():
+            if ".small." in name:
+                digests[name] = digest
+        digests |= identity["prompts"]
+        identity = dict(identity) | {"prompts": dict(sorted(digests.items()))}
     check_identity(directory, identity, place=option)
     return identity
 
@@ -360,7 +365,7 @@ def open_finished_run(
         manifest = manifest_or_empty(directory)
         written = dict(manifest.raw)
         written["further_judges"] = with_judges(manifest, judges)
-        written["prices"] = {**manifest.prices, **notes["prices"]}
+        written["prices"] = dict(manifest.prices) | notes["prices"]
         written["embedded"] = manifest.embedded or notes["embedded"]
         write_json(directory / MANIFEST, written)
         with closing(RunFiles(directory, sync=sync)) as files:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Literal
 
@@ -295,7 +295,7 @@ def resolve_all(
             continue
         # An address that nobody can reach, lest a request goes anywhere by mistake (RFC 6761: .invalid).
         placeholders = {variable: f"http://{variable.lower()}.invalid/v1" for variable in optional}
-        specs[name] = catalogue.resolve(name, {**environ, **placeholders})
+        specs[name] = catalogue.resolve(name, dict(environ) | placeholders)
     if keyless or keys_elsewhere:
         also_missing = ()
     if lacking or also_missing:
@@ -309,7 +309,7 @@ def resolve_all(
         if also_missing:
             alternatives.append("another web (--search, --visit)")
         raise UsageError(
-            f"missing in the environment: {', '.join([*lacking, *also_missing])}. "
+            f"missing in the environment: {', '.join(chain(lacking, also_missing))}. "
             f"Set what is missing, or choose {' and '.join(alternatives)}{hint}"
         )
     return specs

@@ -1,8 +1,7 @@
-"""Runs as analyses read them: found by what users name, and what was asked, answered, rewritten and judged."""
+"""Finished runs as analyses read them: what was asked, answered, rewritten and judged."""
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,10 +9,10 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from cts_async import scorer
-from cts_async.errors import InputError, UsageError
+from cts_async.errors import InputError
 from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, is_one_line
 from cts_async.runs import files
-from cts_async.runs.manifest import DataIdentity, Manifest, manifest_of, named_system, require_manifest
+from cts_async.runs.manifest import DataIdentity, Manifest, named_system, require_manifest
 from cts_async.runs.recovery import asked_in_journal, lost_answers, lost_judging, lost_judging_note
 from cts_async.runs.results import (
     Contradiction,
@@ -27,9 +26,9 @@ from cts_async.runs.results import (
     judged_fingerprint,
     score_of,
 )
+from cts_async.runs.selection import RunPath, join_first
 from cts_async.runs.untrusted import further_of
 
-ORIG: Final = "orig"
 UNNAMED: Final = "unnamed"
 """The judge of lines that name none, if the manifest names none either."""
 NOT_FOR_SCORES: Final = frozenset(
@@ -181,7 +180,7 @@ class FinishedRun:
         return f"{self.n_done + self.n_failed} of {self.n_expected - self.n_absent} instances"
 
     @property
-    def asked(self) -> Iterator[Item | FailedItem]:
+    def answered_items(self) -> Iterator[Item | FailedItem]:
         """The instances of which every question was answered, in the order of the ids, whatever failed later."""
         for _, item in self.outcomes():
             if isinstance(item, Item) or item.answers:
@@ -193,7 +192,7 @@ class FinishedRun:
 
     def outcomes(self) -> Iterator[tuple[str, Item | FailedItem]]:
         """Yield the finished and the failed instances by id, in the order of the ids."""
-        for id in sorted({*self.items, *self.failures}):
+        for id in sorted(self.items.keys() | self.failures.keys()):
             yield id, self.items.get(id) or self.failures[id]
 
     def scores(self, judge: str) -> dict[str, float]:
@@ -207,133 +206,27 @@ class FinishedRun:
 
 def with_distinct_labels(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
     """Rename runs of equal labels: by the mark of the directory (`gpt-k1+support-kimi`), its name, or its path."""
-    named = list(runs)
-    for name in (
-        lambda run: run.label + "".join(run.directory.name.partition("+")[1:]),
-        lambda run: run.directory.name,
-        lambda run: str(run.directory),
-    ):
-        times = Counter(run.label for run in named)
-        named = [run if times[run.label] == 1 else replace(run, label=name(run)) for run in named]
-    return named
+    labelled = list(runs)
+    # From the shortest name to the one that is unique: a run keeps the first that no other run has.
+    for longer_label in (_marked_label, _directory_name, _directory_path):
+        n_runs = Counter(run.label for run in labelled)
+        for place, run in enumerate(labelled):
+            if n_runs[run.label] > 1:
+                labelled[place] = replace(run, label=longer_label(run))
+    return labelled
 
 
-def first_of(texts: Sequence[str], most: int = 3) -> str:
-    """Join the first of several texts, and say how many more there are."""
-    joined = "; ".join(texts[:most])
-    if len(texts) > most:
-        joined += f"; and {len(texts) - most} more"
-    return joined
+def _marked_label(run: FinishedRun) -> str:
+    _, plus, mark = run.directory.name.partition("+")
+    return run.label + plus + mark
 
 
-# Runs by what users name: run directories, folders of them, patterns, and files of judged answers
+def _directory_name(run: FinishedRun) -> str:
+    return run.directory.name
 
 
-@dataclass(frozen=True, slots=True)
-class RunPath:
-    """A run directory or a judged file, and whether it was named itself or found in a folder that was named."""
-
-    path: Path
-    named: bool
-
-
-def find_runs(words: Sequence[str]) -> list[RunPath]:
-    """Return the run directories and judged files that `words` name, each once, sorted by path.
-
-    The order of `words` must not change a number. A folder that is not a run stands for the runs in it, a pattern for
-    all that match. Built gold is left out if there is anything else. Raises InputError for a word that names nothing.
-    """
-    by_place: dict[Path, RunPath] = {}
-    for path in files.paths_named(words, "no such run, folder or file; cts run and cts demo make runs"):
-        inside: list[Path] = []
-        if not path.is_file() and not _has_results(path):
-            inside = _runs_inside(path)
-        for directory in inside or [path]:
-            place = directory.resolve()
-            # Two words may name one run; by itself counts.
-            named = not inside or (place in by_place and by_place[place].named)
-            by_place[place] = RunPath(directory, named)
-    wanted = set(files.without((run.path for run in by_place.values()), files.is_gold_build))
-    runs = [by_place[place] for place in sorted(by_place)]
-    return [run for run in runs if run.path in wanted]
-
-
-def _runs_inside(folder: Path) -> list[Path]:
-    # A manifest alone belongs to a run that has just begun, or stands above the directories of several candidates.
-    folders = [path for path in sorted(folder.iterdir()) if path.is_dir()]
-    inside = [path for path in folders if _has_run_files(path)]
-    if not inside and not _has_run_files(folder):
-        where = f"here or one folder below (nor {files.PER_ITEM})"
-        raise InputError(folder, f"not a run directory: {files.MANIFEST} not found, {where}")
-    return inside
-
-
-def _has_results(path: Path) -> bool:
-    return (path / files.RESULTS).is_file() or (path / files.PER_ITEM).is_file()
-
-
-def _has_run_files(path: Path) -> bool:
-    return (path / files.MANIFEST).is_file() or _has_results(path)
-
-
-def of_one_agent(runs: Sequence[RunPath], tell: Callable[[str], None]) -> list[RunPath]:
-    """Return the runs to compare where a folder has several runs of orig, each by another agent.
-
-    A difference to the orig of another agent would say more about the agents than about clarification. So the runs of
-    the agent whose orig was worked on last are taken, with those that were named themselves or name no agent; the
-    others are reported to `tell`.
-    """
-    agents = {run.path: _agent(run.path) for run in runs}
-    by_age = sorted(runs, key=_last_begun)
-    agents_of_orig: list[str] = []
-    for run in by_age:
-        agent = agents[run.path]
-        if _is_orig(run.path) and agent not in agents_of_orig:
-            agents_of_orig.append(agent)
-    if len(agents_of_orig) < 2 or all(run.named for run in runs):
-        return list(runs)
-    newest = agents_of_orig[-1]
-    taken: list[RunPath] = []
-    left_out: dict[str, list[str]] = {}
-    for run in runs:
-        agent = agents[run.path]
-        if run.named or agent in (newest, ""):
-            taken.append(run)
-        else:
-            left_out.setdefault(agent, []).append(str(run.path))
-    for agent, paths in left_out.items():
-        tell(
-            f"Left out, since their agent is {agent}, not {newest} (name them to see them): {shlex.join(paths)}"
-        )
-    return taken
-
-
-def by_agent(paths: Iterable[Path]) -> dict[str, list[Path]]:
-    """Group runs whose gains can be compared, by agent, where there are runs of orig by several agents.
-
-    As in `of_one_agent`, runs that name no agent go with every one. Below two such origs all are one group, "".
-    """
-    agents = {path: _agent(path) for path in paths}
-    agents_of_orig = {agent for path, agent in agents.items() if _is_orig(path)}
-    if len(agents_of_orig) < 2:
-        return {"": list(agents)}
-    groups: dict[str, list[Path]] = {}
-    for name in sorted(set(agents.values()) - {""}):
-        groups[name] = [path for path, agent in agents.items() if agent in (name, "")]
-    return groups
-
-
-def _agent(path: Path) -> str:
-    """The run's agent; "" without a search, or a manifest."""
-    return manifest_of(path).agent
-
-
-def _is_orig(path: Path) -> bool:
-    return manifest_of(path).identity.system == ORIG
-
-
-def _last_begun(run: RunPath) -> tuple[str, Path]:
-    return manifest_of(run.path).last_session.start, run.path
+def _directory_path(run: FinishedRun) -> str:
+    return str(run.directory)
 
 
 def read_runs(
@@ -365,50 +258,6 @@ def read_path(path: Path, *, without: Collection[str] = NOT_FOR_SCORES) -> Finis
     return read_judged(path / files.results_of(path))
 
 
-def check_same_data(paths: Iterable[Path]) -> None:
-    """Raise UsageError if runs are over different data or judged by different gold: their scores cannot be paired.
-
-    Only manifests are read. Judged candidates know their gold only, and files without a manifest nothing: these
-    go with any.
-    """
-    by_data: dict[tuple[str, str, str], list[Path]] = {}
-    for path in paths:
-        data = manifest_of(path).identity.dataset
-        if data.sha256 or data.gold_sha256:
-            # A dataset whose queries carry their nuggets has no gold file of its own.
-            by_data.setdefault((data.name, data.sha256, data.gold_sha256 or data.sha256), []).append(path)
-    digests = {sha256 for _, sha256, _ in by_data if sha256}
-    golds = {gold for _, _, gold in by_data}
-    if len(digests) <= 1 and len(golds) <= 1:
-        return
-    described: list[str] = []
-    for (name, sha256, gold), runs in by_data.items():
-        digest = f"sha256 {sha256[:8] or '-'}, gold {gold[:8]}"
-        described.append(f"{name or 'candidates'} ({digest}): {first_of(list(map(str, runs)))}")
-    raise UsageError(
-        f"runs of different data cannot be paired: {'; '.join(described)}. Name runs of one of these"
-    )
-
-
-def sibling_origs(directories: Iterable[Path]) -> list[Path]:
-    """Return the runs of orig in the same folders as these run directories, over the same data and by the same agent."""
-    folders: dict[tuple[Path, tuple[str, DataIdentity]], Path] = {}
-    """By place and by what origs have to be of: the folder as its user named it."""
-    for directory in directories:
-        folders[directory.resolve().parent, _paired_by(directory)] = directory.parent
-    origs: list[Path] = []
-    for (place, paired_by), folder in folders.items():
-        for path in sorted(place.iterdir()):
-            if _is_orig(path) and _paired_by(path) == paired_by:
-                origs.append(folder / path.name)
-    return origs
-
-
-def _paired_by(directory: Path) -> tuple[str, DataIdentity]:
-    manifest = manifest_of(directory)
-    return manifest.agent, manifest.identity.dataset
-
-
 # A run directory, or one that `cts judge --out` made
 
 
@@ -433,7 +282,10 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         system, k = named_system(system)
     items = lines.items()
     judges = lines.judges()
-    scoring = judge if judge != UNNAMED else next(iter(judges), "")
+    scoring = manifest.judge
+    if not scoring and judges:
+        # Judged candidates and early versions name the judge in their lines alone.
+        scoring = judges[0]
     return FinishedRun(
         directory=directory,
         system=system,
@@ -521,7 +373,9 @@ class _Lines:
 
     def add_judgments(self, path: Path) -> None:
         """Add a further judge's file. A verdict on another answer than the one recorded does not count."""
-        judge, outcomes = path.stem, dict[str, JudgedLabels | Failure]()
+        # Lines name their judge in full; a file's name has no characters that file systems refuse.
+        judge = path.stem
+        outcomes: dict[str, JudgedLabels | Failure] = {}
         for line in checked_results(path):
             id = line["id"]
             judge = str(line.get("judge") or judge)
@@ -540,8 +394,8 @@ class _Lines:
         """Add from the journal what failed instances were asked and answered, where their lines lack it."""
         if not {"questions", "answers"}.isdisjoint(self._without):
             return
-        for id, asked in asked_in_journal(journal, self._lost_answers).items():
-            self.failed[id] = replace(self.failed[id], questions=asked.questions, answers=asked.answers)
+        for id, exchange in asked_in_journal(journal, self._lost_answers).items():
+            self.failed[id] = replace(self.failed[id], questions=exchange.questions, answers=exchange.answers)
 
     def lost_verdicts(self, manifest: Manifest) -> Iterator[str]:
         """Say which answers have no score because another judge failed on them, in version 0.11 or before."""
@@ -678,7 +532,9 @@ def read_judged(path: Path) -> FinishedRun:
     for id in sorted(outcomes):
         outcome = outcomes[id]
         if outcome is scorer.Unscored.FAILED:
-            failures[id] = _failed_item({**lines.get(id, {}), "id": id}, ())
+            line = dict(lines.get(id, {}))
+            line["id"] = id
+            failures[id] = _failed_item(line, ())
         elif not isinstance(outcome, scorer.Unscored):
             scores[id] = outcome
     judge = _first_judge(lines, scores)
@@ -689,17 +545,19 @@ def read_judged(path: Path) -> FinishedRun:
         directory, name = path.parent, path.parent.name
     system, k = named_system(name)
     judges: tuple[str, ...] = ()
+    scoring = ""
     if scores:
         judges = (judge,)
+        scoring = judge
     contradictions: tuple[str, ...] = ()
     if reports:
-        contradictions = (f"Recomputed from the nuggets: {first_of(reports)}.",)
+        contradictions = (f"Recomputed from the nuggets: {join_first(reports)}.",)
     return FinishedRun(
         directory=directory,
         system=system,
         label=system,
         judges=judges,
-        scoring=judge if scores else "",
+        scoring=scoring,
         n_done=len(scores),
         n_failed=len(failures),
         n_expected=len(outcomes),
@@ -722,6 +580,8 @@ def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> 
     weights = {name: float(weight) for name, (weight, _) in pairs.items()}
     query = str(line.get("fused_query") or line.get("query") or "")
     # A file without queries: equal answers to different instances are not the same question to a judge.
-    mark = judged_fingerprint({**line, "fused_query": query or id})
+    subject = dict(line)
+    subject["fused_query"] = query or id
+    mark = judged_fingerprint(subject)
     verdicts = {judge: JudgedLabels(score, coverage, weights)}
     return Item(id, query, verdicts=verdicts, answer_mark=mark)

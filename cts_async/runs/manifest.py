@@ -48,6 +48,8 @@ MAX_NAME: Final = 1_000
 MAX_COMMAND: Final = 1 << 16
 """Characters of a command that are parsed; shlex takes a second per million."""
 
+ORIG: Final = "orig"
+"""The system that asks nothing and searches with the query as it is: differences are to its scores."""
 GOLDBUILD: Final = "goldbuild"
 """The system name of a `cts gold` build."""
 TALK: Final = "talk"

@@ -19,15 +19,9 @@ from cts_async.errors import UsageError
 from cts_async.protocol.judge import SELF_PREFERENCE
 from cts_async.records import Caveat, caveats_in
 from cts_async.runs.files import is_conversation
-from cts_async.runs.finished import (
-    ORIG,
-    FinishedRun,
-    check_same_data,
-    find_runs,
-    of_one_agent,
-    read_run,
-    read_runs,
-)
+from cts_async.runs.finished import FinishedRun, read_run, read_runs
+from cts_async.runs.manifest import ORIG
+from cts_async.runs.selection import check_same_data, find_runs, runs_of_latest_agent
 from cts_async.tables.output import counted
 from cts_async.tables.summary import caveats_json
 from cts_async.tables.table import (
@@ -101,7 +95,7 @@ def compare_runs(
         raise UsageError(f"{path}: conversations without scores (cts converse) cannot be compared")
     check_same_data(run.path for run in runs)
     if baseline is None:
-        runs = of_one_agent(runs, notes.append)
+        runs = runs_of_latest_agent(runs, notes.append)
     board = make_board(read_runs(runs, notes.append))
     if len(board.entrants) < 2 and not partial:
         directory = board.entrants[0].directory

@@ -29,21 +29,12 @@ from cts_async.errors import InputError, UnusableOutput, UsageError
 from cts_async.llm.parsing import ShortPhrase
 from cts_async.records import Caveat, caveats_in
 from cts_async.runs.cut_prompts import cut_prompt_lines
-from cts_async.runs.finished import (
-    NOT_FOR_QUESTIONS,
-    NOT_FOR_SCORES,
-    ORIG,
-    FinishedRun,
-    check_same_data,
-    find_runs,
-    of_one_agent,
-    read_run,
-    read_runs,
-    sibling_origs,
-)
+from cts_async.runs.finished import NOT_FOR_QUESTIONS, NOT_FOR_SCORES, FinishedRun, read_run, read_runs
 from cts_async.runs.gold_texts import GoldTexts
 from cts_async.runs.journal import cut_prompts_in
+from cts_async.runs.manifest import ORIG
 from cts_async.runs.open_run import whole_run
+from cts_async.runs.selection import check_same_data, find_runs, runs_of_latest_agent, sibling_origs
 from cts_async.tables.output import counted
 from cts_async.tables.results import CAVEATS
 from cts_async.tables.statistics import diagnosis_tables
@@ -157,7 +148,7 @@ def _diagnose_runs(
     notes: list[str] = []
     found_runs = find_runs(words)
     if not orig:
-        found_runs = of_one_agent(found_runs, notes.append)
+        found_runs = runs_of_latest_agent(found_runs, notes.append)
     named_directories = {run.path for run in found_runs if run.named}
     runs: list[FinishedRun] = []
     for run in read_runs(found_runs, notes.append):

@@ -23,15 +23,9 @@ from cts_async.errors import UsageError, write_error
 from cts_async.records import SMOKE_TEST, Failure, caveats_in
 from cts_async.runs.directory import json_bytes
 from cts_async.runs.files import MANIFEST, PER_ITEM, SUMMARY
-from cts_async.runs.finished import (
-    FailedItem,
-    FinishedRun,
-    Item,
-    find_runs,
-    read_path,
-    with_distinct_labels,
-)
+from cts_async.runs.finished import FailedItem, FinishedRun, Item, read_path, with_distinct_labels
 from cts_async.runs.manifest import Manifest, manifest_of
+from cts_async.runs.selection import find_runs
 from cts_async.safe_files import make_folder, read_file, replace_file
 from cts_async.tables.output import plain
 from cts_async.tables.results import CAVEATS

@@ -29,7 +29,9 @@ from cts_async.analysis.interactions import (
 )
 from cts_async.analysis.stability import stability_intervals
 from cts_async.analysis.stats import Difference, paired_difference, percentile_interval, wilson
-from cts_async.runs.finished import ORIG, FinishedRun, first_of, read_run
+from cts_async.runs.finished import FinishedRun, read_run
+from cts_async.runs.manifest import ORIG
+from cts_async.runs.selection import join_first
 from cts_async.tables.comparison import RunsCompared
 from cts_async.tables.diagnosis import board_interactions
 from cts_async.tables.table import Column, DataTable, Row, Show, number, text, text_columns, with_interval
@@ -449,7 +451,7 @@ def _departures(board: Board, runs: Sequence[FinishedRun], judge: str) -> Iterat
         if len(departing) == len(runs):
             yield departure
         else:
-            yield f"{departure} ({first_of(departing)})"
+            yield f"{departure} ({join_first(departing)})"
     if judge and paper_name(judge) != _fixed("judge"):
         yield f"judge {judge} instead of {_fixed('judge')}"
     yield from other_models
@@ -513,7 +515,7 @@ def sentence(published: Published) -> str:
     if published.departures:
         inside += " (not comparable)"
     if outside:
-        inside += f"; the others: {first_of([_value_text(value) for value in outside])}"
+        inside += f"; the others: {join_first([_value_text(value) for value in outside])}"
     if published.n_without_interval:
         inside += f"; {published.n_without_interval} more have no interval: too few instances, or all alike"
     return f"{inside}."

@@ -18,7 +18,7 @@ from cts_async.llm.model import is_other_model, printable_name
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, caveats_in
 from cts_async.runs.cut_prompts import cut_prompt_lines
 from cts_async.runs.files import JUDGMENTS, PER_ITEM, RESULTS, results_of
-from cts_async.runs.finished import ORIG
+from cts_async.runs.manifest import ORIG
 from cts_async.runs.results import Line
 from cts_async.tables.output import counted, duration, plain, print_plainly
 from cts_async.tables.summary import agreement_sentence, cost_fields, cost_text

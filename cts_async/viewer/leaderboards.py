@@ -144,17 +144,18 @@ async def _computed_by_child(subject: str, paths: Mapping[str, str]) -> Json:
 
 
 def leaderboards_of(runs: Mapping[str, Path]) -> Json:
-    """The leaderboard of runs (by name) under each judge; of each agent if several have played orig (`by_agent`).
+    """The leaderboard of runs (by name) under each judge; of each agent if several have played orig (`group_by_agent`).
 
     Runs without a search are left out.
     """
     from cts_async.analysis.board import make_board
-    from cts_async.runs.finished import by_agent, read_path
+    from cts_async.runs.finished import read_path
+    from cts_async.runs.selection import group_by_agent
 
     names = {path: name for name, path in runs.items()}
     try:
         scored = _scored(runs.values())
-        made = [(agent, make_board(map(read_path, paths))) for agent, paths in by_agent(scored).items()]
+        made = [(agent, make_board(map(read_path, paths))) for agent, paths in group_by_agent(scored).items()]
     except (CTSError, OSError, ValueError) as error:
         return {"boards": [], "problem": _without_paths(str(error), names), "contradictions": []}
     boards = [
@@ -176,7 +177,7 @@ def leaderboards_of(runs: Mapping[str, Path]) -> Json:
 def _scored(paths: Iterable[Path]) -> list[Path]:
     """The runs with scores. Raises CTSError if there is none, or if they are over different data."""
     from cts_async.runs.files import has_no_answers
-    from cts_async.runs.finished import check_same_data
+    from cts_async.runs.selection import check_same_data
 
     scored = [path for path in paths if _has_regular_files(path) and not has_no_answers(path)]
     if not scored:
@@ -258,7 +259,7 @@ def _difference_under(board: Board, judge: str) -> Json | None:
 
 def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
     from cts_async.analysis.compare import compare_under
-    from cts_async.runs.finished import ORIG
+    from cts_async.runs.manifest import ORIG
 
     origs = [entrant.label for entrant in board.entrants if entrant.system == ORIG]
     baseline = origs[0] if len(origs) == 1 else ""

@@ -20,9 +20,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import unquote
 
-from cts_async.runs.finished import ORIG
 from cts_async.runs.index import NO_RUN, Json, Refused, opened
-from cts_async.runs.manifest import Manifest
+from cts_async.runs.manifest import ORIG, Manifest
 from cts_async.runs.open_run import OpenRun, Place
 from cts_async.runs.results import ResultLines, instance_name
 from cts_async.viewer.instances import (

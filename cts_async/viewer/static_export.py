@@ -32,9 +32,8 @@ import orjson
 
 from cts_async.config import home_folder
 from cts_async.errors import UsageError, write_error
-from cts_async.runs.finished import ORIG
 from cts_async.runs.index import NO_RUN, Json, Refused
-from cts_async.runs.manifest import name_of_data
+from cts_async.runs.manifest import ORIG, name_of_data
 from cts_async.runs.results import instance_name
 from cts_async.safe_files import make_folder, open_file, open_folder, replace_file
 from cts_async.viewer.instances import MAX_ROWS, Parameters, searched

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 from made_talks import made_talk
 
-from cts_async.analysis.retrieval import NOBODY_ASKED, TurnRetrieval, queries_of, rankings, retrieve_turns
+from cts_async.analysis.retrieval import (
+    NOBODY_ASKED,
+    TurnRetrieval,
+    queries_to_rank,
+    rankings,
+    retrieve_turns,
+)
 from cts_async.runs.conversations import ConversationRun, read_conversation_run
 from cts_async.search.backends import Ranked
 
@@ -116,15 +122,15 @@ def test_instances_without_judgments_or_beyond_the_selection_are_left_out(tmp_pa
 
 def test_at_once_questions_are_not_queries(tmp_path: Path) -> None:
     asked = talk(tmp_path, "cot", {"1-1": [""]}, mode="at-once")
-    assert queries_of([asked], BLURRED) == ["jaguar"]
+    assert queries_to_rank([asked], BLURRED) == ["jaguar"]
     table = retrieve_turns([asked], BLURRED, RANKED, QRELS, ["nDCG@10"])
     assert (table.cells, table.tests) == ((), ())
 
 
 def test_every_distinct_query_is_ranked_once(tmp_path: Path) -> None:
     first = talk(tmp_path, "standard", {"1-1": ["jaguar animal", "jaguar"], "1-2": ["jaguar dealer", "x"]})
-    assert queries_of([first], BLURRED) == ["jaguar", "jaguar animal", "jaguar dealer", "x"]
-    assert queries_of([first], {"1-1": "jaguar"}) == ["jaguar", "jaguar animal"]
+    assert queries_to_rank([first], BLURRED) == ["jaguar", "jaguar animal", "jaguar dealer", "x"]
+    assert queries_to_rank([first], {"1-1": "jaguar"}) == ["jaguar", "jaguar animal"]
 
 
 class _Tied:

@@ -14,7 +14,7 @@ from cts_async.config import EvaluationConfig
 from cts_async.datasets import open_dataset
 from cts_async.datasets.io import sha256_of
 from cts_async.neighbours.at_cot.evaluation import evaluate_finished
-from cts_async.pages.contents import Opened, gather, open_instances, open_talks
+from cts_async.pages.contents import OpenedInstance, gather, open_instances, open_talks
 from cts_async.tables.results import (
     causes_table,
     effort_table,
@@ -45,7 +45,7 @@ def world(folder: Path) -> Path:
     return directory
 
 
-def opened(directory: Path) -> tuple[Opened, tuple[str, ...]]:
+def opened(directory: Path) -> tuple[OpenedInstance, tuple[str, ...]]:
     runs, notes = open_instances(gather([str(directory)]))
     return runs[0].instances[0], notes
 

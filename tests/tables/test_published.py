@@ -12,7 +12,8 @@ from made_runs import Row, made_run
 
 from cts_async.analysis.board import make_board
 from cts_async.llm.catalog import load_catalogue
-from cts_async.runs.finished import find_runs, read_runs
+from cts_async.runs.finished import read_runs
+from cts_async.runs.selection import find_runs
 from cts_async.tables.diagnosis import board_interactions
 from cts_async.tables.published import (
     Published,

@@ -189,7 +189,7 @@ def evaluate_conversations(
         by_turn = None
         retrieval_tables: list[DataTable] = []
         if judgments:
-            texts = _with_progress(retrieval.queries_of(group, queries), "retrieving", on_progress)
+            texts = _with_progress(retrieval.queries_to_rank(group, queries), "retrieving", on_progress)
             ranked = dict(retrieval.rankings(judgments.ranker, texts, measures))
             by_turn = retrieval.retrieve_turns(
                 group, queries, ranked, qrels, measures, name=name, level=judgments.level

@@ -75,7 +75,7 @@ def show_tables_beside_paper(
     from cts_async.neighbours.mimics_duo.panes import read_panes
     from cts_async.tables.table import show_tables
 
-    choices = (*statistics.TABLES, *FIGURES)
+    choices = list(statistics.TABLES) + list(FIGURES)
     names = table or choices
     for name in names:
         if name not in choices:
@@ -99,7 +99,8 @@ def show_tables_beside_paper(
             figure_values[name] = {"title": figure.title, "rows": figure.rows}
     verdicts = statistics.count_verdicts(tables)
     notes = []
-    if tables:  # figures have no published cells, and nothing in them is drawn
+    # Figures have no published cells, and nothing in them is drawn.
+    if tables:
         notes.append(f"Published cells, each counted once: {sum(verdicts.values())}.")
         for verdict, n_cells in verdicts.items():
             notes.append(f"{statistics.MARKS[verdict]} {n_cells:3} {statistics.VERDICTS[verdict]}")
@@ -107,7 +108,8 @@ def show_tables_beside_paper(
             f"Ties: {draws:,} draws, seed {seed}; exact: over all orders of tied items, nothing drawn."
         )
     n, n_released, warning = len(panes), statistics.RELEASED_PANES, None
-    if n != n_released:  # a part of the release, or other panes in its format
+    # A part of the release, or other panes in its format.
+    if n != n_released:
         warning = f"Panes here: {n:,}. What is printed is of {n_released:,} others, and no measure of these."
         notes.append(warning)
     value = {
@@ -119,7 +121,7 @@ def show_tables_beside_paper(
         "verdicts": verdicts,
         "warning": warning,
     }
-    show_tables([*tables, *figures], notes=notes, as_json=as_json and value, csv=csv)
+    show_tables(tables + figures, notes=notes, as_json=as_json and value, csv=csv)
 
 
 @app.command("panes", short_help="The four files joined, as JSON Lines.")
@@ -221,9 +223,12 @@ def show_ltr(
 
     rankers = rankers_named(ranker or ())
     # All names are checked before anything is trained.
-    shown = features_of
-    if not shown:
-        shown = "rankboost" if "rankboost" in rankers else next(iter(rankers))
+    if features_of:
+        shown = features_of
+    elif "rankboost" in rankers:
+        shown = "rankboost"
+    else:
+        shown = next(iter(rankers))
     if shown not in rankers:
         raise UsageError(f"--features-of {shown}: must be one of the rankers used: {', '.join(rankers)}")
     test_label = test_label or label

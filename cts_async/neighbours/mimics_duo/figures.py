@@ -10,10 +10,10 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
 from cts_async.neighbours.mimics_duo.panes import Pane
-from cts_async.neighbours.mimics_duo.statistics import ASPECTS
+from cts_async.neighbours.mimics_duo.statistics import ASPECTS, column
 from cts_async.tables.table import Column, DataTable, Row, number, text
 
 LABELS: Final = (1, 2, 3, 4, 5)
@@ -24,7 +24,8 @@ GOOD: Final = 4
 
 def share_from(labels: Sequence[int], lowest: int) -> float:
     """The percentage of `labels` that are `lowest` or higher; there is at least one label."""
-    return 100 * sum(label >= lowest for label in labels) / len(labels)
+    n_from_lowest = sum(label >= lowest for label in labels)
+    return 100 * n_from_lowest / len(labels)
 
 
 def qualities_by_engagement(panes: Sequence[Pane]) -> dict[int, list[int]]:
@@ -42,11 +43,12 @@ def quality_by_engagement_table(panes: Sequence[Pane]) -> DataTable:
     """Figure 3: for each engagement level the percentage of panes with each quality label; needs a pane."""
     rows: list[Row] = []
     for level, labels in qualities_by_engagement(panes).items():
-        rows.append({"level": level, **_label_shares(labels)})
-    everything = [pane.pane_quality for pane in panes]
-    rows.append({"level": "all", **_label_shares(everything)})
+        rows.append(_label_shares(level, labels))
+    all_labels = [pane.pane_quality for pane in panes]
+    rows.append(_label_shares("all", all_labels))
     columns = [Column("engagement", text("level")), Column("panes", text("panes"))]
-    columns += [Column(str(label), number(f"label_{label}", ".2f")) for label in LABELS]
+    for label in LABELS:
+        columns.append(Column(str(label), number(f"label_{label}", ".2f")))
     columns.append(Column("fair or better", number("fair_or_better", ".2f")))
     columns.append(Column("good or better", number("good_or_better", ".2f")))
     caption = (
@@ -57,9 +59,9 @@ def quality_by_engagement_table(panes: Sequence[Pane]) -> DataTable:
     return DataTable("figure_3", title, caption, columns, rows)
 
 
-def _label_shares(labels: Sequence[int]) -> Row:
+def _label_shares(level: int | str, labels: Sequence[int]) -> Row:
     counts = Counter(labels)
-    row: dict[str, float] = {"panes": len(labels)}
+    row: dict[str, Any] = {"level": level, "panes": len(labels)}
     for label in LABELS:
         row[f"label_{label}"] = 100 * counts[label] / len(labels)
     row["fair_or_better"] = share_from(labels, FAIR)
@@ -74,12 +76,12 @@ def aspect_means(panes: Sequence[Pane]) -> dict[int, dict[str, float]]:
     """The mean of each aspect's label by quality label; a quality that no pane has is left out."""
     means: dict[int, dict[str, float]] = {}
     for quality in LABELS:
-        members = [pane for pane in panes if pane.pane_quality == quality]
-        if not members:
+        panes_of_quality = [pane for pane in panes if pane.pane_quality == quality]
+        if not panes_of_quality:
             continue
         means[quality] = {}
         for aspect, field in ASPECTS.items():
-            means[quality][aspect] = fmean(getattr(pane, field) for pane in members)
+            means[quality][aspect] = fmean(column(panes_of_quality, field))
     return means
 
 
@@ -88,9 +90,11 @@ def aspects_by_quality_table(panes: Sequence[Pane]) -> DataTable:
     counts = Counter(pane.pane_quality for pane in panes)
     rows: list[Row] = []
     for quality, means in aspect_means(panes).items():
-        rows.append({"quality": quality, "panes": counts[quality], **means})
+        row: dict[str, float] = {"quality": quality, "panes": counts[quality]}
+        rows.append(row | means)
     columns = [Column("quality", text("quality")), Column("panes", text("panes"))]
-    columns += [Column(aspect, number(aspect, ".2f")) for aspect in ASPECTS]
+    for aspect in ASPECTS:
+        columns.append(Column(aspect, number(aspect, ".2f")))
     caption = (
         "Mean labels of the aspects, 1 (strongly disagree) to 5 (strongly agree), by the pane's overall quality, "
         "1 (very bad) to 5 (very good). The paper draws the values and prints none."
@@ -106,7 +110,9 @@ def claims_table(panes: Sequence[Pane]) -> DataTable:
 
     A claim about every engagement level is set beside the level where it holds least.
     """
-    rows = [*_quality_claims(panes), _option_claim(panes), *_aspect_claims(panes)]
+    rows = _quality_claims(panes)
+    rows.append(_option_claim(panes))
+    rows += _aspect_claims(panes)
     columns = (
         Column("section", text("section"), numeric=False),
         Column("claim", text("claim"), numeric=False),
@@ -119,7 +125,9 @@ def claims_table(panes: Sequence[Pane]) -> DataTable:
 
 
 def _mark(row: Row) -> str:
-    return "=" if row["holds"] else "≠"
+    if row["holds"]:
+        return "="
+    return "≠"
 
 
 def _quality_claims(panes: Sequence[Pane]) -> list[Row]:
@@ -158,33 +166,39 @@ def _option_claim(panes: Sequence[Pane]) -> Row:
         for place, quality in enumerate(pane.option_qualities):
             by_place[place].append(quality)
     means = [fmean(by_place[place]) for place in sorted(by_place)]
-    falls = all(following < mean for mean, following in pairwise(means))
-    return _claim("5.2", "option quality falls to the right", "yes", _steps(means), falls)
+    falls = _rises(means[::-1])
+    return _claim("5.2", "option quality falls to the right", "yes", _joined(means), falls)
 
 
 def _aspect_claims(panes: Sequence[Pane]) -> list[Row]:
     orders = [pane.importance_order for pane in panes]
+    # Label 3: neither agree nor disagree that the options are in the order of their importance.
     neither = 100 * orders.count(3) / len(orders)
     rows = [_claim("5.3", "order neither right nor wrong", "over 40 %", f"{neither:.1f} %", neither > 40)]
     means = aspect_means(panes)
     for aspect in ("Coverage", "Understandability"):
         values = [by_aspect[aspect] for by_aspect in means.values()]
-        rises = all(following > value for value, following in pairwise(values))
-        rows.append(_claim("5.3", f"{aspect} grows with quality", "yes", _steps(values), rises))
+        rows.append(_claim("5.3", f"{aspect} grows with quality", "yes", _joined(values), _rises(values)))
     return rows
+
+
+def _rises(values: Sequence[float]) -> bool:
+    """True if each value is higher than the one before it."""
+    return all(following > value for value, following in pairwise(values))
 
 
 def _least(by_level: Mapping[int, Sequence[int]], lowest: int) -> tuple[float, int]:
     """The smallest share of labels from `lowest` on, and its engagement level."""
+    # Of equal shares the lower level.
     return min((share_from(labels, lowest), level) for level, labels in by_level.items())
 
 
-def _steps(values: Sequence[float]) -> str:
+def _joined(values: Sequence[float]) -> str:
     return " ".join(format(value, ".2f") for value in values)
 
 
-def _claim(section: str, claim: str, paper: str, here: str, holds: bool) -> Row:
-    return {"section": section, "claim": claim, "paper": paper, "found": here, "holds": holds}
+def _claim(section: str, claim: str, paper: str, value: str, holds: bool) -> Row:
+    return {"section": section, "claim": claim, "paper": paper, "found": value, "holds": holds}
 
 
 # --- All of them -----------------------------------------------------------------------------------------

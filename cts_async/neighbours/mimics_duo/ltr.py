@@ -53,11 +53,16 @@ _PAIRS: Final = (
     "Query, Clarification Question + Option5",
 )
 _SIMILARITIES: Final = ("BM25", "CosineSimilarity_TF-IDF", "Overall Matching Terms")
-FEATURES: Final = (
-    *(f"{similarity} ({pair})" for similarity, pair in product(_SIMILARITIES, _PAIRS)),
-    "The Number of Candidate Answers",
-    "The clarification is a Statement or a Question",
-)
+
+
+def _feature_names() -> tuple[str, ...]:
+    names = [f"{similarity} ({pair})" for similarity, pair in product(_SIMILARITIES, _PAIRS)]
+    names.append("The Number of Candidate Answers")
+    names.append("The clarification is a Statement or a Question")
+    return tuple(names)
+
+
+FEATURES: Final = _feature_names()
 """The columns of `features`."""
 
 
@@ -87,7 +92,9 @@ class Collection:
         for words in texts:
             frequency.update(set(words))
             n_words += len(words)
-        mean_length = n_words / len(texts) if texts else 0.0
+        mean_length = 0.0
+        if texts:
+            mean_length = n_words / len(texts)
         return cls(len(texts), frequency, mean_length)
 
 
@@ -104,14 +111,22 @@ def pane_words(pane: PaneText) -> PaneWords:
             with_option[place] = question + words
             n_options += 1
     is_question = pane.question.rstrip().endswith(("?", "？"))
-    return PaneWords(terms(pane.query, keep_stops=True), (whole, *with_option), n_options, is_question)
+    return PaneWords(
+        terms(pane.query, keep_stops=True), (whole,) + tuple(with_option), n_options, is_question
+    )
 
 
 def collections(panes: Sequence[PaneWords]) -> list[Collection]:
     """The statistics of each field over `panes`, in the order of `PaneWords.fields`."""
     statistics = []
-    for texts in zip(*(pane.fields for pane in panes), strict=True):
-        statistics.append(Collection.from_texts([words for words in texts if words is not None]))
+    # A missing option is no text: it counts neither among the n texts nor in their mean length.
+    for place in range(len(_PAIRS)):
+        texts: list[list[str]] = []
+        for pane in panes:
+            words = pane.fields[place]
+            if words is not None:
+                texts.append(words)
+        statistics.append(Collection.from_texts(texts))
     return statistics
 
 
@@ -147,14 +162,14 @@ def bm25(query: Sequence[str], words: Sequence[str], collection: Collection) -> 
 
 def tf_idf_cosine(query: Sequence[str], words: Sequence[str], collection: Collection) -> float:
     """The cosine of two tf * idf vectors, idf = 1 + ln((1 + n) / (1 + df)); 0 if either has no word."""
-    query_vector, text_vector = _tf_idf(query, collection), _tf_idf(words, collection)
+    query_vector, text_vector = _tf_idf_vector(query, collection), _tf_idf_vector(words, collection)
     squares = _dot(query_vector, query_vector) * _dot(text_vector, text_vector)
     if not squares:
         return 0.0
     return _dot(query_vector, text_vector) / math.sqrt(squares)
 
 
-def _tf_idf(words: Sequence[str], collection: Collection) -> dict[str, float]:
+def _tf_idf_vector(words: Sequence[str], collection: Collection) -> dict[str, float]:
     weights = {}
     for word, tf in Counter(words).items():
         weights[word] = tf * (1 + math.log((1 + collection.n) / (1 + collection.frequency[word])))
@@ -202,7 +217,12 @@ def read_labelled(data: Path, labels: tuple[str, str], seed: int) -> LabelledPan
     """
     rows: dict[PaneText, list[tuple[float, float]]] = {}
     n_unlabelled = n_repeated = 0
-    for pane, (train, test) in read_pane_table(data, labels) if data.is_file() else _duo(data, labels):
+    labelled: Iterator[tuple[PaneText, Sequence[float | None]]]
+    if data.is_file():
+        labelled = read_pane_table(data, labels)
+    else:
+        labelled = _labelled_duo_panes(data, labels)
+    for pane, (train, test) in labelled:
         if train is None or test is None:
             n_unlabelled += 1
             continue
@@ -214,27 +234,49 @@ def read_labelled(data: Path, labels: tuple[str, str], seed: int) -> LabelledPan
     rng = np.random.default_rng(seed)
     drawn: dict[PaneText, tuple[float, float]] = {}
     for pane, labels_of_rows in rows.items():
-        place = int(rng.integers(len(labels_of_rows))) if len(labels_of_rows) > 1 else 0
+        place = 0
+        if len(labels_of_rows) > 1:
+            place = int(rng.integers(len(labels_of_rows)))
         drawn[pane] = labels_of_rows[place]
     return labelled_panes(drawn, n_unlabelled, n_repeated)
 
 
-def _duo(folder: Path, labels: tuple[str, str]) -> Iterator[tuple[PaneText, list[float]]]:
+def _labelled_duo_panes(
+    folder: Path, labels: tuple[str, str]
+) -> Iterator[tuple[PaneText, tuple[float, float]]]:
+    train_field, test_field = PANE_LABELS[labels[0]], PANE_LABELS[labels[1]]
     for pane in read_panes(folder):
-        values = [float(getattr(pane, PANE_LABELS[label])) for label in labels]
-        yield PaneText(pane.query, pane.question, pane.options), values
+        text = PaneText(pane.query, pane.question, pane.options)
+        yield text, (float(getattr(pane, train_field)), float(getattr(pane, test_field)))
 
 
 def labelled_panes(
     labels: Mapping[PaneText, tuple[float, float]], unlabelled: int = 0, repeated: int = 0
 ) -> LabelledPanes:
     """Order panes with their labels by query."""
-    numbers = {query: n for n, query in enumerate(dict.fromkeys(pane.query for pane in labels))}
-    panes = sorted(labels, key=lambda pane: numbers[pane.query])
-    query = np.array([numbers[pane.query] for pane in panes], int)
-    train, test = np.array([labels[pane] for pane in panes], float).T
-    words = [pane_words(pane) for pane in panes]
-    return LabelledPanes(tuple(numbers), query, words, train, test, unlabelled, repeated)
+    panes_by_query: dict[str, list[PaneText]] = {}
+    for pane in labels:
+        panes_by_query.setdefault(pane.query, []).append(pane)
+    words: list[PaneWords] = []
+    query_numbers: list[int] = []
+    train_labels: list[float] = []
+    test_labels: list[float] = []
+    for query_number, panes in enumerate(panes_by_query.values()):
+        for pane in panes:
+            train, test = labels[pane]
+            words.append(pane_words(pane))
+            query_numbers.append(query_number)
+            train_labels.append(train)
+            test_labels.append(test)
+    return LabelledPanes(
+        names=tuple(panes_by_query),
+        query=np.array(query_numbers, int),
+        words=words,
+        train=np.array(train_labels, float),
+        test=np.array(test_labels, float),
+        unlabelled=unlabelled,
+        repeated=repeated,
+    )
 
 
 # --- Cross-validation ------------------------------------------------------------------------------------
@@ -296,13 +338,14 @@ def transfer(
     left out is returned, too. UsageError where nothing can be learned or tested.
     """
     shared = set(tested_on.names).intersection(trained_on.names)
-    is_shared = np.array([name in shared for name in trained_on.names], bool)[trained_on.query]
+    is_shared_query = np.array([name in shared for name in trained_on.names], bool)
+    is_shared = is_shared_query[trained_on.query]
     learn = decided(trained_on.train, trained_on.query) & ~is_shared
     if not learn.any():
         raise UsageError(
             "nothing to learn from: no query that the test data does not have has panes with different labels"
         )
-    words = [*trained_on.words, *tested_on.words]
+    words = list(trained_on.words) + list(tested_on.words)
     # What is tested gives neither document frequencies nor a scale.
     held_out = np.concatenate([is_shared, np.ones(len(tested_on.query), bool)])
     rows = _normalised(words, held_out)
@@ -332,7 +375,8 @@ def _held_out_scores(
     query = data.query[tested]
     is_ideal = ideal_items(data.test[tested], query)
     rankings = {name: pane_scores[tested] for name, pane_scores in scores.items()}
-    rankings[RANDOM] = np.zeros(len(query))  # all tied: the expectation over random orders
+    # All tied: the expectation over random orders.
+    rankings[RANDOM] = np.zeros(len(query))
     rankings[WORST] = -is_ideal.astype(float)
     by_measure: dict[str, dict[str, Array]] = {"P@1": {}, "MRR": {}}
     for name, ranking in rankings.items():
@@ -348,7 +392,10 @@ def folds_of(queries: int, folds: int, seed: int) -> Array:
 
 def _normalised(words: Sequence[PaneWords], held_out: Array) -> Array:
     """All panes' features on the training panes' statistics and scale: those lie from 0 to 1, others may not."""
-    training_panes = [pane for pane, is_held_out in zip(words, held_out, strict=True) if not is_held_out]
+    training_panes: list[PaneWords] = []
+    for pane, is_held_out in zip(words, held_out, strict=True):
+        if not is_held_out:
+            training_panes.append(pane)
     rows = features(words, collections(training_panes))
     low, high = rows[~held_out].min(axis=0), rows[~held_out].max(axis=0)
     # A feature that is the same in all training panes becomes 0 there.
@@ -391,21 +438,24 @@ def ranking_report(
     seed = design.seed
     notes = []
     shared = 0
+    folds = None
     if design.test_data is None:
+        folds = design.folds
         panes = read_labelled(design.data, (design.label, design.test_label), seed)
         notes += _notes_on_left_out(panes)
         scores = cross_validate(panes, rankers, folds=design.folds, seed=seed)
     else:
         trained_on = read_labelled(design.data, (design.label, design.label), seed)
         panes = read_labelled(design.test_data, (design.test_label, design.test_label), seed)
-        notes += [f"{design.data}: {note}" for note in _notes_on_left_out(trained_on)]
-        notes += [f"{design.test_data}: {note}" for note in _notes_on_left_out(panes)]
+        for path, collection in ((design.data, trained_on), (design.test_data, panes)):
+            for note in _notes_on_left_out(collection):
+                notes.append(f"{path}: {note}")
         scores, shared = transfer(trained_on, panes, rankers, seed=seed)
         notes.append(f"Queries of the test data that the training data has, too, and leaves out: {shared:,}.")
-    settings: Row = {
+    settings: dict[str, Any] = {
         "label": design.label,
         "test_label": design.test_label,
-        "folds": design.folds if design.test_data is None else None,
+        "folds": folds,
         "seed": seed,
         "queries": len(scores.queries),
         "panes": scores.panes,
@@ -414,6 +464,7 @@ def ranking_report(
         "shared_queries": shared,
         "repeated_panes": panes.repeated,
     }
+    # Corrected apart: those against chance over the rankers, those of rankers over their pairs.
     against_random = t_tests(scores, [(name, RANDOM) for name in rankers])
     pairwise = t_tests(scores, list(combinations(rankers, 2)))
     weights: list[Row] = []
@@ -423,11 +474,12 @@ def ranking_report(
         DataTable("data", "", "", (), [settings], shown=0),
         _rankers_table(scores, settings, against_random, paper_columns(design)),
         _differences_table(list(rankers), pairwise),
-        DataTable("tests", "", "", (), [*against_random, *pairwise], shown=0),
+        DataTable("tests", "", "", (), against_random + pairwise, shown=0),
         _features_table(scores, features_of),
         DataTable("features", "", "", (), weights, shown=0),
     ]
-    return tables, [*notes, _FEATURES_NOTE]
+    notes.append(_FEATURES_NOTE)
+    return tables, notes
 
 
 def _notes_on_left_out(panes: LabelledPanes) -> list[str]:
@@ -461,8 +513,10 @@ def t_tests(scores: HeldOutScores, pairs: Sequence[tuple[str, str]]) -> list[Row
             tests.append(paired_t_test(values[ranker].tolist(), values[rival].tolist()))
         adjusted = holm([test.p for test in tests])
         for (ranker, rival), test, p_holm in zip(pairs, tests, adjusted, strict=True):
-            row = {"measure": measure, "left": ranker, "right": rival}
-            rows.append(row | asdict(test) | {"p_holm": p_holm})
+            row: dict[str, Any] = {"measure": measure, "left": ranker, "right": rival}
+            row |= asdict(test)
+            row["p_holm"] = p_holm
+            rows.append(row)
     return rows
 
 
@@ -471,7 +525,7 @@ def _rankers_table(
 ) -> DataTable:
     p_holm = {(test["measure"], test["left"]): test["p_holm"] for test in tests}
     rows = []
-    for name in (*scores.weights, *_BASELINES):
+    for name in list(scores.weights) + list(_BASELINES):
         row: dict[str, Any] = {
             "ranker": name,
             "title": _title(name),
@@ -522,7 +576,8 @@ def _differences_table(names: Sequence[str], tests: Sequence[Row]) -> DataTable:
             row[rival] = cells.get((name, rival))
         rows.append(row)
         columns.append(Column(str(place), _starred_p_value(name)))
-    if len(names) == 1:  # a ranker alone differs from none
+    # A ranker alone differs from none.
+    if len(names) == 1:
         rows = []
     n_significant = sum(test["p_holm"] < ALPHA for test in tests)
     caption = (
@@ -564,7 +619,9 @@ def _starred_p_value(key: str) -> Show:
     show_p_value = p_value(key)
 
     def show(row: Row) -> str:
-        is_significant = row[key] is not None and row[key] < ALPHA
-        return f"{show_p_value(row)}*" if is_significant else show_p_value(row)
+        p = row[key]
+        if p is not None and p < ALPHA:
+            return f"{show_p_value(row)}*"
+        return show_p_value(row)
 
     return show

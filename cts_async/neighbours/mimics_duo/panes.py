@@ -81,12 +81,12 @@ ONLINE, RATING, QUALITY, ASPECTS = FILES = (
 _OPTIONS: Final = tuple(f"option_{slot}" for slot in range(1, 6))
 _CLICKS: Final = tuple(f"option_cctr_{slot}" for slot in range(1, 6))
 _QUALITIES: Final = tuple(f"Quality_Option{slot}" for slot in range(1, 6))
-_KEY: Final = ("query", "question", *_OPTIONS)
+_KEY: Final = ("query", "question") + _OPTIONS
 """The text of a pane, which every file has."""
 _COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
-    ONLINE: ("impression_level", "engagement_level", *_CLICKS),
+    ONLINE: ("impression_level", "engagement_level") + _CLICKS,
     RATING: ("offline_rating",),
-    QUALITY: (*_QUALITIES, "pane_quality"),
+    QUALITY: _QUALITIES + ("pane_quality",),
     ASPECTS: ("coverage", "diversity", "understandability", "importance_order"),
 }
 """What each file has beside that, under our names."""
@@ -101,12 +101,16 @@ _PANE: Final = TypeAdapter(Pane)
 
 def _spellings(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the columns to read, as `read_columns` takes them."""
-    return {name: _SPELLINGS.get(name, (name,)) for name in names}
+    spellings: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        spellings[name] = _SPELLINGS.get(name, (name,))
+    return spellings
 
 
 def _file_with(field: str) -> str:
     """Return the file that has a field of a pane; the first one for what all of them have."""
-    if field == "option_qualities":  # made of several columns
+    # The one field of another file than the first that is made of several columns.
+    if field == "option_qualities":
         return QUALITY
     for file, columns in _COLUMNS.items():
         if field in columns:
@@ -128,11 +132,12 @@ def read_panes(folder: Path) -> Iterator[Pane]:
         )
     streams = []
     for name in FILES:
-        columns = _spellings((*_KEY, *_COLUMNS[name]))
+        columns = _spellings(_KEY + _COLUMNS[name])
         streams.append(read_columns(folder / name, columns, quoting=False))
     panes: set[PaneText] = set()
     queries: set[str] = set()
     current_query = ""
+    # Not `zip`, which would drop the rows that a longer file has beyond the others.
     for rows in zip_longest(*streams):
         line, cells = _joined_row(folder, rows)
         pane = _pane(folder, line, cells)
@@ -154,33 +159,37 @@ def _joined_row(
     folder: Path, rows: Sequence[tuple[int, dict[str, str]] | None]
 ) -> tuple[int, dict[str, str]]:
     """The line and all cells of one pane; InputError where a file has ended or is of another pane."""
+    present_rows = [row for row in rows if row is not None]
     # A file may have ended, but not all of them.
-    line, expected = next(row for row in rows if row is not None)
+    line, expected = present_rows[0]
     joined: dict[str, str] = {}
     for name, row in zip(FILES, rows, strict=True):
         if row is None:
             raise InputError(folder / name, f"ends before line {line}, which another file has")
-        line_here, cells = row
+        line_in_file, cells = row
         for column in _KEY:
             if cells[column] != expected[column]:
                 problem = f"is {short(cells[column])} where {ONLINE}:{line} has {short(expected[column])}; "
                 problem += "the four files must have the same panes in the same order"
-                raise InputError(folder / name, problem, line=line_here, field=column)
+                raise InputError(folder / name, problem, line=line_in_file, field=column)
         joined |= cells
     return line, joined
 
 
 def _pane(folder: Path, line: int, cells: dict[str, str]) -> Pane:
     """Check the cells of a row; InputError names the file that has the wrong one."""
-    options = tuple(cells[column] for column in _OPTIONS)
-    n = options.index("") if "" in options else len(options)
+    options = _options(cells)
+    n = len(options)
+    if "" in options:
+        n = options.index("")
     for option, quality, clicks in zip(_OPTIONS[n:], _QUALITIES[n:], _CLICKS[n:], strict=True):
-        has_clicks = bool(cells[clicks].strip("0."))  # a missing option has 0 or 0.0
+        # The release writes 0 or 0.0 for the clicks of a missing option.
+        has_clicks = bool(cells[clicks].strip("0."))
         if cells[option] or cells[quality] or has_clicks:
             problem = "is missing, yet has a label or clicks, or an option after it"
             raise InputError(folder / ONLINE, problem, line=line, field=_OPTIONS[n])
     values: dict[str, Any] = dict(cells)
-    for column in (*_OPTIONS, *_CLICKS, *_QUALITIES):
+    for column in _OPTIONS + _CLICKS + _QUALITIES:
         del values[column]
     values["impression_level"] = cells["impression_level"].casefold()
     values["options"] = options[:n]
@@ -189,8 +198,14 @@ def _pane(folder: Path, line: int, cells: dict[str, str]) -> Pane:
     try:
         return checked(_PANE, values, folder, line=line)
     except InputError as error:
+        # A value of an option is named with its place: `option_qualities.2`.
         field, _, _ = (error.field or "").partition(".")
         raise InputError(folder / _file_with(field), error.problem, line=line, field=error.field) from None
+
+
+def _options(cells: Mapping[str, str]) -> tuple[str, ...]:
+    """All five options of a row, "" for a missing one."""
+    return tuple(cells[column] for column in _OPTIONS)
 
 
 # --- Scores by which to rank panes -----------------------------------------------------------------------
@@ -205,8 +220,10 @@ def numbered(panes: Iterable[Pane]) -> Iterator[tuple[int, Pane]]:
 def as_records(panes: Iterable[Pane]) -> Iterator[dict[str, Any]]:
     """Each pane as a JSON object: its query, its number, and then its other fields by their names."""
     for number, pane in numbered(panes):
-        fields = {field.name: getattr(pane, field.name) for field in dataclasses.fields(pane)}
-        yield {"query": fields.pop("query"), "pane": number, **fields}
+        record: dict[str, Any] = {"query": pane.query, "pane": number}
+        for field in dataclasses.fields(pane):
+            record[field.name] = getattr(pane, field.name)
+        yield record
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,16 +248,20 @@ def read_pane_scores(path: Path, panes: Sequence[Pane]) -> list[float]:
     keys = [(pane.query, number) for number, pane in numbered(panes)]
     in_data = set(keys)
     scores: dict[tuple[str, int], float] = {}
-    is_tsv = path.suffix.lower() in TSV_SUFFIXES
-    for line, row in read_table(path, "TSV", quoting=False) if is_tsv else read_rows(path):
-        cell = checked(_SCORE, row, path, line=line)
-        key, pane_name = (cell.query, cell.pane), f"pane {cell.pane} of {short(cell.query)}"
+    rows = read_rows(path)
+    # A TSV is read as the release's files are: a quotation mark in a query is a character of it.
+    if path.suffix.lower() in TSV_SUFFIXES:
+        rows = read_table(path, "TSV", quoting=False)
+    for line, row in rows:
+        pane_score = checked(_SCORE, row, path, line=line)
+        key = (pane_score.query, pane_score.pane)
+        pane_name = f"pane {pane_score.pane} of {short(pane_score.query)}"
         if key not in in_data:
             problem = f"{pane_name} is not in the data: panes count from 1"
             raise InputError(path, problem, line=line, field="pane")
         if key in scores:
             raise InputError(path, f"{pane_name} is scored twice", line=line, field="pane")
-        scores[key] = cell.score
+        scores[key] = pane_score.score
     missing = [key for key in keys if key not in scores]
     if missing:
         query, number = missing[0]
@@ -268,7 +289,9 @@ def read_pane_table(path: Path, labels: Sequence[str]) -> Iterator[tuple[PaneTex
     options. Cells are read without quoting. A pane may occur twice. InputError names file and line of what cannot be
     understood.
     """
-    columns = _spellings(_KEY) | {label: TABLE_LABELS[label] for label in labels}
+    columns = _spellings(_KEY)
+    for label in labels:
+        columns[label] = TABLE_LABELS[label]
     line = 0
     for line, cells in read_columns(path, columns, quoting=False):
         if not (cells["query"] and cells["question"]):
@@ -279,8 +302,7 @@ def read_pane_table(path: Path, labels: Sequence[str]) -> Iterator[tuple[PaneTex
             if cells[label]:
                 value = checked(_LABEL, cells[label], path, line=line)
             values.append(value)
-        options = tuple(cells[column] for column in _OPTIONS)
-        yield PaneText(cells["query"], cells["question"], options), values
+        yield PaneText(cells["query"], cells["question"], _options(cells)), values
     if not line:
         raise InputError(path, "has no rows")
 
@@ -302,14 +324,21 @@ def open_panes(target: str, gold: Path | None = None) -> Inspected:
 
 def pane_contents(folder: Path) -> Contents:
     """What the four files hold, joined. Raises InputError."""
-    panes = list(read_panes(folder))
-    n_options = [len(pane.options) for pane in panes]
+    queries: set[str] = set()
+    n_options: list[int] = []
+    n_clicked = 0
+    for pane in read_panes(folder):
+        queries.add(pane.query)
+        n_options.append(len(pane.options))
+        if pane.engagement_level > 0:
+            n_clicked += 1
+    options: dict[str, Any] = {"total": sum(n_options)}
     return Contents(
         {
-            "panes": len(panes),
-            "queries": len({pane.query for pane in panes}),
-            "options": {"total": sum(n_options), **spread(n_options)},
-            "clicked": sum(pane.engagement_level > 0 for pane in panes),
+            "panes": len(n_options),
+            "queries": len(queries),
+            "options": options | spread(n_options),
+            "clicked": n_clicked,
             "files": len(FILES),
         }
     )
@@ -317,4 +346,5 @@ def pane_contents(folder: Path) -> Contents:
 
 def _pane_items(folder: Path) -> Iterator[Item]:
     for number, pane in enumerate(read_panes(folder), start=1):
-        yield {"id": str(number), **dataclasses.asdict(pane)}
+        item: dict[str, Any] = {"id": str(number)}
+        yield item | dataclasses.asdict(pane)

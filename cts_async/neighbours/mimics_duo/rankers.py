@@ -7,7 +7,7 @@ for the same lists and seed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final, TypeAlias
@@ -96,8 +96,9 @@ def rank_boost(lists: RankingLists, seed: int = 0, *, rounds: int = ROUNDS) -> L
     for _ in range(rounds):
         # What raising each item's score would gain: the weight of pairs it should win less of those it should lose.
         potential = np.bincount(better, weights, len(levels)) - np.bincount(worse, weights, len(levels))
-        feature, threshold, r = _best(levels, potential)
-        if abs(r) < 1e-9:  # no weak ranker is better than chance any more
+        feature, threshold, r = _best_weak_ranker(levels, potential)
+        # No weak ranker is better than chance any more; 1e-9 is what sums of floats leave of 0.
+        if abs(r) < 1e-9:
             break
         r = min(_CERTAIN, max(-_CERTAIN, r))
         alpha = 0.5 * np.log((1 + r) / (1 - r))
@@ -119,11 +120,12 @@ def _levels(features: Array) -> Array:
     return np.searchsorted(THRESHOLDS, features, side="left")
 
 
-def _best(levels: Array, potential: Array) -> tuple[int, int, float]:
+def _best_weak_ranker(levels: Array, potential: Array) -> tuple[int, int, float]:
     """The feature and threshold with the largest |r|, and r: the summed potential of the items above it."""
     features, bins = levels.shape[1], len(THRESHOLDS) + 1
     codes = (levels + np.arange(features) * bins).ravel()
     mass = np.bincount(codes, np.repeat(potential, features), features * bins).reshape(features, bins)
+    # Summed from the highest level down to level 1, and turned round again: column t is of the items above threshold t.
     gains = mass[:, :0:-1].cumsum(axis=1)[:, ::-1]
     feature, threshold = np.unravel_index(np.argmax(np.abs(gains)), gains.shape)
     return int(feature), int(threshold), float(gains[feature, threshold])
@@ -150,9 +152,10 @@ def rank_net(lists: RankingLists, seed: int = 0) -> LearnedRanking:
     pairs = preferences(lists.labels, lists.query)
     columns = lists.features.shape[1]
     rng = np.random.default_rng(seed)
-    initial = np.concatenate(
-        [rng.normal(0, 1 / np.sqrt(columns), HIDDEN * columns), np.zeros(HIDDEN), rng.normal(0, 0.3, HIDDEN)]
-    )
+    # The inner weights are drawn before the outer ones: a seed gives the same net only in this order.
+    inner_weights = rng.normal(0, 1 / np.sqrt(columns), HIDDEN * columns)
+    outer_weights = rng.normal(0, 0.3, HIDDEN)
+    initial = np.concatenate([inner_weights, np.zeros(HIDDEN), outer_weights])
     # L-BFGS on all pairs instead of stochastic gradient descent: a few hundred lists are few, and the result depends
     # on the initial weights only.
     minimum = minimize(
@@ -183,12 +186,11 @@ def loss_and_gradient(flat: Array, features: Array, pairs: tuple[Array, Array]) 
     pull = np.exp(-np.logaddexp(0, margins)) / len(better)
     by_score = np.bincount(worse, pull, len(scores)) - np.bincount(better, pull, len(scores))
     by_hidden = by_score[:, None] * outer * (1 - hidden**2)
-    parts = (
-        by_hidden.T @ features + DECAY * inner,
-        by_hidden.sum(axis=0),
-        hidden.T @ by_score + DECAY * outer,
-    )
-    return float(loss), np.concatenate([part.ravel() for part in parts])
+    # In the order that `_layers` takes apart; the biases do not decay.
+    by_inner = by_hidden.T @ features + DECAY * inner
+    by_bias = by_hidden.sum(axis=0)
+    by_outer = hidden.T @ by_score + DECAY * outer
+    return float(loss), np.concatenate([by_inner.ravel(), by_bias, by_outer])
 
 
 def _layers(flat: Array, columns: int) -> tuple[Array, Array, Array]:
@@ -219,7 +221,8 @@ def coordinate_ascent(lists: RankingLists, seed: int = 0) -> LearnedRanking:
     columns = lists.features.shape[1]
     even = np.full(columns, 1 / columns)
     best_mrr, best_weights = -1.0, even
-    for start in (even, *rng.uniform(-1, 1, (STARTS - 1, columns))):
+    random_starts = rng.uniform(-1, 1, (STARTS - 1, columns))
+    for start in np.vstack([even, random_starts]):
         mrr, weights = _climb(lists, start, rng)
         # The first of equally good ends stays, so the even start wins a draw.
         if mrr > best_mrr:
@@ -290,8 +293,9 @@ def lambda_mart(lists: RankingLists, seed: int = 0) -> LearnedRanking:
         grades = grades * (MOST_GRADES - 1) // highest
     settings = {
         "objective": "lambdarank",
+        # LightGBM counts the first 30 places only unless told: whole lists are meant.
         "lambdarank_truncation_level": int(sizes(lists.query).max()),
-        "label_gain": [2.0**grade - 1 for grade in range(int(grades.max()) + 1)],
+        "label_gain": (2.0 ** np.arange(int(grades.max()) + 1) - 1).tolist(),
     }
     return _boosted(lists, seed, settings, grades)
 
@@ -322,7 +326,8 @@ def pairwise_logistic(lists: RankingLists, seed: int = 0) -> LearnedRanking:
 def _boosted(lists: RankingLists, seed: int, settings: dict[str, Any], target: Array) -> LearnedRanking:
     import lightgbm
 
-    settings = {
+    # `deterministic` is not enough: LightGBM's manual asks for one layout of the data beside it.
+    common_settings: dict[str, Any] = {
         "seed": seed,
         "num_threads": 1,
         "deterministic": True,
@@ -331,18 +336,18 @@ def _boosted(lists: RankingLists, seed: int, settings: dict[str, Any], target: A
         "learning_rate": 0.1,
         "num_leaves": 10,
         "min_data_in_leaf": 5,
-        **settings,
     }
     group = None
     if settings["objective"] == "lambdarank":
         group = sizes(lists.query)
     data = lightgbm.Dataset(lists.features, target, group=group)
-    model = lightgbm.train(settings, data, TREES)
+    model = lightgbm.train(common_settings | settings, data, TREES)
 
     def scores(rows: Array) -> Array:
         return np.asarray(model.predict(rows))
 
     gain = model.feature_importance("gain")
+    # Trees that never split have no gain to share.
     return LearnedRanking(scores, gain / (gain.sum() or 1.0))
 
 
@@ -372,14 +377,21 @@ RANKERS: Final[Mapping[str, PaneRanker]] = {
 
 def rankers_named(names: Iterable[str] = ()) -> dict[str, PaneRanker]:
     """The rankers of these names, all for none. Raises UsageError for an unknown name or a package that is missing."""
-    names = list(dict.fromkeys(names)) or list(RANKERS)
-    for name in names:
+    rankers: dict[str, PaneRanker] = {}
+    for name in list(names) or RANKERS:
         if name not in RANKERS:
             raise UsageError(f"unknown ranker {name!r}: choose from {', '.join(RANKERS)}")
-        package = RANKERS[name].needs
-        if package and find_spec(package) is None:
-            without = ", ".join(key for key, ranker in RANKERS.items() if not ranker.needs)
+        ranker = RANKERS[name]
+        if ranker.needs and find_spec(ranker.needs) is None:
+            without = ", ".join(_rankers_without_packages())
             raise UsageError(
-                f"ranker {name} needs {package}: pip install lightgbm scikit-learn (these work without: {without})"
+                f"ranker {name} needs {ranker.needs}: pip install lightgbm scikit-learn (these work without: {without})"
             )
-    return {name: RANKERS[name] for name in names}
+        rankers[name] = ranker
+    return rankers
+
+
+def _rankers_without_packages() -> Iterator[str]:
+    for name, ranker in RANKERS.items():
+        if not ranker.needs:
+            yield name

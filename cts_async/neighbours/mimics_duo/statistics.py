@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
-from itertools import chain, combinations, groupby
+from itertools import combinations, groupby
 from operator import attrgetter, itemgetter
+from statistics import fmean
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -57,33 +58,41 @@ def compared_cell(
     expectation to the printed value; None without chance or print. `repeats`: the printed value is the mean of so many
     draws. `is_repeated`: it is compared with an earlier cell, too, and is counted there.
     """
-    value = figure.mean if isinstance(figure, Measured) else figure
-    chance: Measured | None = None
-    if isinstance(figure, Measured) and figure.exact_sd > 0:
-        chance = figure
-    published_value, z, verdict = None, None, None
-    if printed is not None:
-        published_value = float(printed)
-        half_a_digit = 0.5 * 10.0 ** int(Decimal(printed).as_tuple().exponent)
-        if chance:
-            z = _z(published_value, chance, half_a_digit, repeats)
-            verdict = "ties" if abs(z) <= FAR else "differs"
-        else:
-            # Half a digit, and what floats may add to it.
-            is_same = abs(published_value - value) <= half_a_digit + 1e-9
-            verdict = "same" if is_same else "differs"
-    return {
-        "row": key[0],
-        "column": key[1],
-        "published": published_value,
-        "value": value,
-        "sd": chance.sd if chance else None,
-        "exact": chance.exact if chance else None,
-        "exact_sd": chance.exact_sd if chance else None,
-        "z": z,
-        "verdict": verdict,
+    row_name, column_name = key
+    cell: dict[str, Any] = {
+        "row": row_name,
+        "column": column_name,
+        "published": None,
+        "value": figure,
+        "sd": None,
+        "exact": None,
+        "exact_sd": None,
+        "z": None,
+        "verdict": None,
         "again": is_repeated,
     }
+    chance: Measured | None = None
+    if isinstance(figure, Measured):
+        cell["value"] = figure.mean
+        # Where no order of tied items changes the measure, it is compared as a number without chance.
+        if figure.exact_sd > 0:
+            chance = figure
+            cell |= {"sd": figure.sd, "exact": figure.exact, "exact_sd": figure.exact_sd}
+    if printed is None:
+        return cell
+    published_value = float(printed)
+    cell["published"] = published_value
+    half_a_digit = 0.5 * 10.0 ** int(Decimal(printed).as_tuple().exponent)
+    if chance:
+        cell["z"] = _z(published_value, chance, half_a_digit, repeats)
+        is_reproduced, verdict = abs(cell["z"]) <= FAR, "ties"
+    else:
+        # Half a digit, and what floats may add to it.
+        is_reproduced, verdict = abs(published_value - cell["value"]) <= half_a_digit + 1e-9, "same"
+    if not is_reproduced:
+        verdict = "differs"
+    cell["verdict"] = verdict
+    return cell
 
 
 def _z(printed: float, chance: Measured, half_a_digit: float, repeats: int) -> float:
@@ -134,7 +143,10 @@ def column(panes: Sequence[Pane], field: str) -> Array:
 
 def query_sizes(panes: Sequence[Pane]) -> Array:
     """How many panes each query has, shape (queries,): a query's panes are contiguous."""
-    return np.array([len(list(group)) for _, group in groupby(panes, key=attrgetter("query"))], int)
+    sizes: list[int] = []
+    for _, panes_of_query in groupby(panes, key=attrgetter("query")):
+        sizes.append(len(list(panes_of_query)))
+    return np.array(sizes, int)
 
 
 def option_counts(panes: Sequence[Pane]) -> Array:
@@ -146,10 +158,7 @@ def option_counts(panes: Sequence[Pane]) -> Array:
 
 
 def pane_statistics(panes: Sequence[Pane]) -> Figures:
-    """Table 6: queries, panes, panes of a query and options of a pane; sd has ddof 1, and is NaN of one alone.
-
-    Needs a pane.
-    """
+    """Table 6: queries, panes, panes of a query and options of a pane; needs a pane."""
     sizes, options = query_sizes(panes), option_counts(panes)
     figures: dict[Key, float] = {
         ("Queries", "number"): len(sizes),
@@ -157,7 +166,10 @@ def pane_statistics(panes: Sequence[Pane]) -> Figures:
     }
     for row, counts in (("Clarifications per query", sizes), ("Candidate answers", options)):
         figures[row, "mean"] = float(counts.mean())
-        figures[row, "sd"] = float(counts.std(ddof=1)) if len(counts) > 1 else math.nan
+        # A single query or pane has no spread: ddof 1 would divide by zero.
+        figures[row, "sd"] = math.nan
+        if len(counts) > 1:
+            figures[row, "sd"] = float(counts.std(ddof=1))
         figures[row, "min"] = int(counts.min())
         figures[row, "max"] = int(counts.max())
     return figures
@@ -167,7 +179,10 @@ def quality_distributions(panes: Sequence[Pane]) -> Figures:
     """Table 8: the quality labels of panes, and of the options in each position; missing options are left out."""
     rows = {"Clarification Pane": column(panes, "pane_quality")}
     for slot in range(5):
-        labels = [pane.option_qualities[slot] for pane in panes if slot < len(pane.options)]
+        labels: list[int] = []
+        for pane in panes:
+            if slot < len(pane.options):
+                labels.append(pane.option_qualities[slot])
         rows[f"Candidate Ans. #{slot + 1}"] = np.array(labels, int)
     return _distributions(rows)
 
@@ -184,8 +199,10 @@ def _distributions(rows: dict[str, Array]) -> Figures:
         if not len(labels):
             continue
         figures[row, "mean"] = float(labels.mean())
-        # The second number of a printed row is the variance, not the standard deviation.
-        figures[row, "var"] = float(labels.var(ddof=1)) if len(labels) > 1 else math.nan
+        # The second number of a printed row is the variance, not the standard deviation. One label has none.
+        figures[row, "var"] = math.nan
+        if len(labels) > 1:
+            figures[row, "var"] = float(labels.var(ddof=1))
         for label in range(1, 6):
             figures[row, str(label)] = float(100 * (labels == label).mean())
     return figures
@@ -196,8 +213,8 @@ def _distributions(rows: dict[str, Array]) -> Figures:
 ENGAGEMENT: Final = "Eng. Level"
 MISALIGNED: Final = "Eng. Level, sorted"
 """Engagement in descending order within each query, against labels in file order."""
-_MEASURES: Final[Mapping[str, str]] = {
-    **ASPECTS,
+# In the order of table 10, whose cells are named by the earlier and the later measure.
+_MEASURES: Final = dict(ASPECTS) | {
     "Quality Labelling": "pane_quality",
     ENGAGEMENT: "engagement_level",
     "Offline Rating": "offline_rating",
@@ -228,7 +245,9 @@ def label_correlations(panes: Sequence[Pane]) -> Figures:
 def pearson_or_nan(a: Array, b: Array) -> float:
     """Pearson's r in [-1, 1]; NaN where one of them does not vary."""
     r = correlation(a, b)
-    return math.nan if r is None else r
+    if r is None:
+        return math.nan
+    return r
 
 
 # --- Section 5.2, tables 7 and 11: rankings --------------------------------------------------------------
@@ -254,13 +273,18 @@ def option_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -
     its options tied. So read, P@1 and MRR are those of the paper. Its correlation with clicks, 0.032, is not found:
     Pearson's r over the options is 0.049, Spearman's 0.044, Kendall's 0.039, and r is 0.073 over the panes with clicks.
     """
-    means = np.array([np.mean(pane.option_qualities) for pane in panes])
-    labels = np.array(list(chain.from_iterable(pane.option_qualities for pane in panes)))
-    clicks = np.array(list(chain.from_iterable(pane.click_probabilities for pane in panes)))
+    mean_qualities: list[float] = []
+    labels: list[int] = []
+    clicks: list[float] = []
+    for pane in panes:
+        mean_qualities.append(fmean(pane.option_qualities))
+        labels += pane.option_qualities
+        clicks += pane.click_probabilities
     row = "Options by quality"
+    r_of_means = pearson_or_nan(np.array(mean_qualities), column(panes, "pane_quality"))
     figures: dict[Key, float | Measured] = {
-        ("Mean option quality", "r, pane quality"): pearson_or_nan(means, column(panes, "pane_quality")),
-        (row, "r, clicks"): pearson_or_nan(labels, clicks),
+        ("Mean option quality", "r, pane quality"): r_of_means,
+        (row, "r, clicks"): pearson_or_nan(np.array(labels), np.array(clicks)),
     }
     measured = rerank(tied_lists(labels, clicks, option_counts(panes)), "one", draws=draws, seed=seed)
     if measured:
@@ -332,7 +356,10 @@ def aspect_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -
     figures: dict[Key, float | Measured] = {}
     for label, field in PANE_LABELS.items():
         ideal = column(panes, field)
-        rankings = {name: tied_lists(column(panes, aspect), ideal, sizes) for name, aspect in ASPECTS.items()}
+        rankings: dict[str, TiedLists] = {}
+        for name, aspect in ASPECTS.items():
+            rankings[name] = tied_lists(column(panes, aspect), ideal, sizes)
+        # Any aspect would do: only its scores are taken away.
         rankings[RANDOM] = unscored(rankings["Coverage"])
         for name, lists in rankings.items():
             measured = rerank(lists, "one", draws=draws, seed=seed)
@@ -343,14 +370,14 @@ def aspect_reranking(panes: Sequence[Pane], draws: int = DRAWS, seed: int = 0) -
 
 # --- All tables ------------------------------------------------------------------------------------------
 
-_COUNTED: Final[Mapping[str, Callable[[Sequence[Pane]], Figures]]] = {
+_FIGURES_WITHOUT_CHANCE: Final[Mapping[str, Callable[[Sequence[Pane]], Figures]]] = {
     "6": pane_statistics,
     "8": quality_distributions,
     "9": aspect_distributions,
     "10": label_correlations,
 }
-"""Figures without chance in them, by table."""
-_DRAWN: Final[Mapping[str, Callable[[Sequence[Pane], int, int], Figures]]] = {
+"""By table."""
+_FIGURES_WITH_CHANCE: Final[Mapping[str, Callable[[Sequence[Pane], int, int], Figures]]] = {
     "7": pane_reranking,
     "11": aspect_reranking,
     "5.2": option_reranking,
@@ -368,17 +395,24 @@ def mimics_table(name: str, panes: Sequence[Pane], draws: int = DRAWS, seed: int
 
     Remarks say what differs from print and why; there are none for panes that are not the released ones.
     """
-    figures = _COUNTED[name](panes) if name in _COUNTED else _DRAWN[name](panes, draws, seed)
+    if name in _FIGURES_WITHOUT_CHANCE:
+        figures = _FIGURES_WITHOUT_CHANCE[name](panes)
+    else:
+        figures = _FIGURES_WITH_CHANCE[name](panes, draws, seed)
     printed = printed_cells(name)
+    printed_values: dict[Key, str] = {}
     rows = []
     for key, figure in figures.items():
         row_name, column_name = key
+        is_random_ranker = row_name == RANDOM or row_name in _RANDOM_BY
         repeats = 1
         # The random ranker's cells of table 7 are printed as means over draws; its standard deviations are of single
         # draws, as is all of table 11.
-        if name == "7" and row_name in (RANDOM, *_RANDOM_BY) and not column_name.startswith(SD):
+        if name == "7" and is_random_ranker and not column_name.startswith(SD):
             repeats = _RANDOM_REPEATS
         value, is_repeated = printed.get(key, (None, False))
+        if value is not None:
+            printed_values[key] = value
         rows.append(compared_cell(key, figure, value, repeats=repeats, is_repeated=is_repeated))
     paper = published("mimics_duo")["shown"][name]
     remarks: tuple[str, ...] = ()
@@ -388,7 +422,7 @@ def mimics_table(name: str, panes: Sequence[Pane], draws: int = DRAWS, seed: int
         name=f"table_{name}",
         title=paper["title"],
         caption=paper["caption"],
-        columns=cell_columns(rows, {key: value for key, (value, _) in printed.items()}),
+        columns=cell_columns(rows, printed_values),
         rows=rows,
         group="row",
         remarks=remarks,
@@ -401,7 +435,9 @@ def cell_columns(rows: Sequence[Row], printed: Mapping[Key, str]) -> tuple[Colum
 
     def row_name(row: Row) -> str:
         """Show a name once, in the first of its rows."""
-        return str(row["row"]) if row in first_rows else ""
+        if row not in first_rows:
+            return ""
+        return str(row["row"])
 
     def printed_value(row: Row) -> str:
         return printed.get((row["row"], row["column"]), "-")
@@ -409,8 +445,9 @@ def cell_columns(rows: Sequence[Row], printed: Mapping[Key, str]) -> tuple[Colum
     def with_digits_of_paper(name: str) -> Show:
         def show(row: Row) -> str:
             n_digits = len(printed.get((row["row"], row["column"]), "0.000").partition(".")[2])
+            # A spread of 0.0 would say nothing of a cell that is printed with one digit.
             if n_digits == 1:
-                n_digits = 2  # a spread of 0.0 would say nothing of a cell that is printed with one digit
+                n_digits = 2
             return number(name, f".{n_digits}f")(row)
 
         return show
@@ -456,7 +493,10 @@ def reranked_table(
     rows = []
     for name, ranking in rankings.items():
         for queries, counts in _READINGS:
-            reading = ranking.select(lists.alone) if queries == "untied" else ranking
+            reading = ranking
+            # Untied by the scores: all three rankings are measured on the same queries.
+            if queries == "untied":
+                reading = ranking.select(lists.alone)
             row: dict[str, Any] = {"ideal": ideal, "ranking": name, "queries": queries, "counts": counts}
             row |= {"n_queries": reading.queries, "n_panes": reading.items}
             # No untied query, no values: the row says so.

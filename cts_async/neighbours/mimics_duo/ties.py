@@ -1,10 +1,10 @@
 """P@1 and MRR of rankings with ties, over random draws of their order and exactly (SIGIR 2022, section 5.1).
 
 The items of a query are ranked by score, higher first; ideal are the items with the query's highest label. Where
-`above` items score higher than the best ideal one, and `wanted` ideal items are among the `tied` that score as it does,
-the first ideal item comes at rank above + j with chance C(tied - j, wanted - 1) / C(tied, wanted). One ideal item drawn
-of several is that with wanted = 1, averaged over them. Queries are independent, so the variance of a mean over queries
-is the sum of their variances over the square of their number.
+`above` items score higher than the best ideal one, and `tied_ideal` of the `tied` items that score as it does are ideal,
+the first ideal item comes at rank above + j with chance C(tied - j, tied_ideal - 1) / C(tied, tied_ideal). One ideal
+item drawn of several is that with tied_ideal = 1, averaged over them. Queries are independent, so the variance of a mean
+over queries is the sum of their variances over the square of their number.
 """
 
 from __future__ import annotations
@@ -105,9 +105,12 @@ def rerank(
         return None
     drawn_p_at_1, drawn_mrr = drawn(lists, ideal, draws, seed)
     exact_p_at_1, exact_mrr = expected(lists, ideal)
-    p_at_1 = Measured(float(drawn_p_at_1.mean()), float(drawn_p_at_1.std(ddof=1)), *exact_p_at_1)
-    mrr = Measured(float(drawn_mrr.mean()), float(drawn_mrr.std(ddof=1)), *exact_mrr)
-    return p_at_1, mrr
+    return _measured(drawn_p_at_1, exact_p_at_1), _measured(drawn_mrr, exact_mrr)
+
+
+def _measured(draws: Array, expectation: tuple[float, float]) -> Measured:
+    exact, exact_sd = expectation
+    return Measured(float(draws.mean()), float(draws.std(ddof=1)), exact, exact_sd)
 
 
 def drawn(lists: TiedLists, ideal: Ideal, draws: int, seed: int) -> tuple[Array, Array]:
@@ -128,23 +131,24 @@ def _ranks(lists: TiedLists, ideal: Ideal, draws: int, rng: np.random.Generator)
 
     An item's height is its level and a random number below 1: heights sort as scores do, equal ones at random.
     """
-    heights = lists.levels + rng.random((draws, *lists.levels.shape))
+    heights = lists.levels + rng.random((draws,) + lists.levels.shape)
     if ideal == "any":
         ideal_heights = np.where(lists.ideal, heights, -1.0).max(axis=2)
     else:
-        positions = _choice(lists.ideal, draws, rng)[:, :, None]
+        positions = _drawn_ideal_items(lists.ideal, draws, rng)[:, :, None]
         ideal_heights = np.take_along_axis(heights, positions, axis=2)[:, :, 0]
     # Padding behind the end of a list is below 0 and so below every item in it.
     n_higher: Array = (heights > ideal_heights[:, :, None]).sum(axis=2)
     return n_higher + 1
 
 
-def _choice(ideal: Array, draws: int, rng: np.random.Generator) -> Array:
+def _drawn_ideal_items(ideal: Array, draws: int, rng: np.random.Generator) -> Array:
     """For each draw and list the position of one of its ideal items, all with equal chance."""
-    positions = np.argsort(~ideal, axis=1, kind="stable")  # the ideal ones first
+    # The ideal ones come before the others.
+    positions = np.argsort(~ideal, axis=1, kind="stable")
     nth = (rng.random((draws, len(ideal))) * ideal.sum(axis=1)).astype(int)
-    choice: Array = positions[np.arange(len(ideal)), nth]
-    return choice
+    drawn_positions: Array = positions[np.arange(len(ideal)), nth]
+    return drawn_positions
 
 
 def expected(lists: TiedLists, ideal: Ideal) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -176,18 +180,19 @@ def _query_moments(levels: Array, is_ideal: Array, ideal: Ideal) -> tuple[float,
     moments = []
     for level in levels[is_ideal]:
         moments.append(_moments(int((levels > level).sum()), int((levels == level).sum()), 1))
-    top, reciprocal, square = (sum(column) / len(moments) for column in zip(*moments, strict=True))
-    return top, reciprocal, square
+    n = len(moments)
+    tops, reciprocals, squares = zip(*moments, strict=True)
+    return sum(tops) / n, sum(reciprocals) / n, sum(squares) / n
 
 
 @lru_cache(maxsize=4096)
-def _moments(above: int, tied: int, wanted: int) -> tuple[float, float, float]:
+def _moments(above: int, tied: int, tied_ideal: int) -> tuple[float, float, float]:
     """The same of an item by three counts (module docstring); few of their combinations occur."""
-    n_cases = math.comb(tied, wanted)
+    n_cases = math.comb(tied, tied_ideal)
     top = 0.0
     reciprocals, squares = [], []
-    for j in range(1, tied - wanted + 2):
-        rank, chance = above + j, math.comb(tied - j, wanted - 1) / n_cases
+    for j in range(1, tied - tied_ideal + 2):
+        rank, chance = above + j, math.comb(tied - j, tied_ideal - 1) / n_cases
         if rank == 1:
             top = chance
         reciprocals.append(chance / rank)
@@ -225,14 +230,14 @@ def expected_by_query(scores: Array, is_ideal: Array, query: Array) -> tuple[Arr
     level = np.repeat(best, n_items, axis=-1)
     above = np.add.reduceat(rounded > level, first_rows, axis=-1, dtype=int)
     tied = np.add.reduceat(rounded == level, first_rows, axis=-1, dtype=int)
-    wanted = np.add.reduceat((rounded == level) & is_ideal, first_rows, axis=-1, dtype=int)
+    tied_ideal = np.add.reduceat((rounded == level) & is_ideal, first_rows, axis=-1, dtype=int)
     # Few combinations of the three counts occur: each is computed once.
     base = int(max(above.max(initial=0), tied.max(initial=0))) + 1
-    codes, places = np.unique((above * base + tied) * base + wanted, return_inverse=True)
+    codes, places = np.unique((above * base + tied) * base + tied_ideal, return_inverse=True)
     moments = []
     for code in codes.tolist():
-        pair, n_wanted = divmod(code, base)
+        pair, n_tied_ideal = divmod(code, base)
         n_above, n_tied = divmod(pair, base)
-        moments.append(_moments(n_above, n_tied, n_wanted))
+        moments.append(_moments(n_above, n_tied, n_tied_ideal))
     p_at_1, reciprocal, _ = np.array(moments).T
     return p_at_1[places].reshape(above.shape), reciprocal[places].reshape(above.shape)
