@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, TypeAlias, TypeVar
 
 from cts_async.analysis.losses import NuggetLoss, QueryForms
-from cts_async.analysis.run_losses import instance_losses, queries_of
+from cts_async.analysis.run_losses import instance_losses, query_forms
 from cts_async.analysis.stability import segments
 from cts_async.errors import CTSError
 from cts_async.llm.parsing import Choice, Clarified, OneLine, QuestionList, ShortPhrase
@@ -100,7 +100,7 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str])
         "scores": [{"judge": judge, "score": score_of(verdict)} for judge, verdict in verdicts.items()],
         "contradictions": list(_contradictions(verdicts)),
         "nuggets": _nuggets(verdicts, texts, _losses(run, line, verdicts, texts)),
-        "unasked": _unasked(queries_of(line)),
+        "unasked": _unasked(query_forms(line)),
         "error": _error(line),
         "judge_errors": list(_judge_errors(run, lines, row)),
         "previous": _neighbour(run, lines, row - 1),
