@@ -39,9 +39,9 @@ def loads(data: bytes | bytearray | memoryview | str) -> Any:
     """Parse JSON strictly, as `orjson.loads` does; raises ValueError if it is none or nested too deeply."""
     value = orjson.loads(data)
     # On the way of every reply: fewer opening brackets than levels are no deep nesting, and are counted in C.
-    if isinstance(data, bytes):
+    if type(data) is bytes:
         n_open = data.count(b"[") + data.count(b"{")
-    elif isinstance(data, str):
+    elif type(data) is str:
         n_open = data.count("[") + data.count("{")
     else:
         n_open = len(data)

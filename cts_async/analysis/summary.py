@@ -191,7 +191,8 @@ class _Extras:
         if self._with_names:
             self.names.append(line["id"])
         search = line.get("search")
-        if isinstance(search, Mapping) and isinstance(search.get("tools"), Mapping):
+        # Answers that were only judged have none, and may be a million.
+        if search and isinstance(search, Mapping) and isinstance(search.get("tools"), Mapping):
             self.tools[number] = search["tools"]
         if self._with_labels:
             nuggets: Sequence[Any] = ()

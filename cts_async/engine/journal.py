@@ -167,28 +167,27 @@ def placed_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         return
     offset = 0
     with path.open("rb", buffering=_BLOCK) as file:
-        for line, size in _sized_lines(file):
+        while line := file.readline(MAX_LINE):
+            size = len(line)
+            if size == MAX_LINE:
+                offset += size + _skip_line(file, line)
+                continue
             try:
                 record = foreign_json.loads(line)
             except ValueError:
                 record = None
-            if isinstance(record, dict) and line.endswith(b"\n"):
+            if type(record) is dict and line[-1:] == b"\n":
                 yield offset, record
             offset += size
 
 
-def _sized_lines(file: BinaryIO) -> Iterator[tuple[bytes, int]]:
-    """The lines of a file, each with its size in bytes; b"" for one longer than MAX_LINE."""
-    line = file.readline(MAX_LINE)
-    while line:
-        size = len(line)
-        if size == MAX_LINE:
-            while line and not line.endswith(b"\n"):
-                line = file.readline(MAX_LINE)
-                size += len(line)
-            line = b""
-        yield line, size
-        line = file.readline(MAX_LINE)
+def _skip_line(file: BinaryIO, piece: bytes) -> int:
+    """Read on to the end of a line that is longer than MAX_LINE, whose first `piece` was read; return the bytes read."""
+    size = 0
+    while piece and not piece.endswith(b"\n"):
+        piece = file.readline(MAX_LINE)
+        size += len(piece)
+    return size
 
 
 def record_at(path: Path, offset: int) -> dict[str, Any]:

@@ -56,13 +56,17 @@ class JournalCuts:
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Add one step."""
-        response, step = record.get("response"), record.get("step")
-        if not isinstance(response, dict) or not isinstance(step, str):
+        response, step = map(record.get, ("response", "step"))
+        if type(response) is not dict or type(step) is not str:
+            return
+        sent = None
+        if "cut_prompt" in response:
+            sent = response["cut_prompt"]
+        elif not step.startswith("search/"):
             return
         is_turn = step.startswith(_TURN)
-        sent = response.get("cut_prompt")
         if not is_turn and sent is None:
-            # Most steps: of these only what the agent was given to read says anything.
+            # Most steps of a search: of these only what the agent was given to read says anything.
             if step.startswith(_TOOL) and "/query/" in step:
                 self._add_tool(record, step, response)
             return

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from cts_async.engine.journal import read_records
+from cts_async.engine.journal import placed_records, read_records
 from cts_async.errors import InputError
 from cts_async.llm.parsing import wording_of_unknown
 from cts_async.runs.cut_prompts import CutPrompts, JournalCuts
@@ -30,6 +30,7 @@ from cts_async.runs.untrusted import as_text
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
+_SPENT_FIELDS: Final = ("model", "step", "instance", "latency_s", "usage", "response")
 _UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
 
 
@@ -57,37 +58,40 @@ class Spent:
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Add one step. Raises AttributeError, TypeError or ValueError for a malformed one."""
-        model = record.get("model")
-        step = record.get("step")
-        if isinstance(step, str) and step.startswith("answer/") and step.count("/") == 1:
+        # A journal has millions of steps: a step's fields are looked up in one go, and the Counters of a model are made
+        # once, since making or updating one for each step would dominate the time.
+        model, step, instance, latency_s, usage, response = map(record.get, _SPENT_FIELDS)
+        if type(step) is str and step.startswith("answer/") and step.count("/") == 1:
             self.paraphrased += _paraphrases_unknown(record)
         self.cuts.add(record)
         if model is None:
             return
-        if not isinstance(model, str):
+        if type(model) is not str:
             raise TypeError("the name of a model is text")
-        self.calls += int(record.get("attempts", 1))
-        latency_s = record.get("latency_s") or 0.0
-        for attempt in record.get("failed_attempts", ()):
-            self.failed_attempts += 1
-            latency_s += attempt.get("latency_s") or 0.0
+        attempts = 1
+        if "attempts" in record:
+            attempts = int(record["attempts"])
+        self.calls += attempts
+        latency_s = latency_s or 0.0
+        if "failed_attempts" in record:
+            for attempt in record["failed_attempts"]:
+                self.failed_attempts += 1
+                latency_s += attempt.get("latency_s") or 0.0
         self.latency_s += latency_s
-        self._instances.append(hash(record.get("instance")))
+        self._instances.append(hash(instance))
         self._latencies.append(latency_s)
-        # A journal has millions of steps, and making or updating a Counter for each would dominate the time.
-        tokens = self.tokens.get(model)
-        if tokens is None:
-            tokens = self.tokens[model] = Counter()
-        for kind, used in (record.get("usage") or {}).items():
-            tokens[kind] += used
-        response = record.get("response")
+        if model not in self.tokens:
+            self.tokens[model] = Counter()
+        if usage:
+            tokens = self.tokens[model]
+            for kind, used in usage.items():
+                tokens[kind] += used
         if not response:
             return
-        served = self.served.get(model)
-        if served is None:
-            served = self.served[model] = Counter()
-        served[str(response.get("served_model") or model)] += 1
-        dropped = response.get("dropped")
+        if model not in self.served:
+            self.served[model] = Counter()
+        served_model, dropped = map(response.get, ("served_model", "dropped"))
+        self.served[model][str(served_model or model)] += 1
         if dropped:
             self.dropped.setdefault(model, Counter()).update(map(str, dropped))
 
@@ -197,7 +201,7 @@ def spent_by(journal: Path, group: Callable[[str], str]) -> dict[str, Spent]:
     """Sum the steps of a journal by what `group` makes of their instance. Raises InputError."""
     spent: dict[str, Spent] = defaultdict(Spent)
     try:
-        for record in read_records(journal):
+        for _, record in placed_records(journal):
             spent[group(str(record.get("instance")))].add(record)
     except (AttributeError, TypeError, ValueError):
         # Checking every field beforehand would cost more than reading.

@@ -16,6 +16,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
@@ -168,13 +169,13 @@ def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
     if judgment is None:
         return {"judge": None, "nuggets": None, "restore_score_100": None}
     labels = dict(judgment.coverage)
-    return {
-        "judge": judgment.judge,
-        "nuggets": [
-            {"id": nugget.id, "weight": nugget.weight, "coverage": labels[nugget.id]} for nugget in nuggets
-        ],
-        "restore_score_100": restore_score_100([(nugget.weight, labels[nugget.id]) for nugget in nuggets]),
-    }
+    labelled = [
+        {"id": nugget.id, "weight": nugget.weight, "coverage": labels[nugget.id]} for nugget in nuggets
+    ]
+    score = usual_score(labelled)
+    if score is None:
+        score = restore_score_100([(nugget.weight, labels[nugget.id]) for nugget in nuggets])
+    return {"judge": judgment.judge, "nuggets": labelled, "restore_score_100": score}
 
 
 def answer_digest(query: str, answer: str) -> str:
@@ -265,16 +266,16 @@ def checked_results(path: Path) -> Iterator[Line]:
 
 def placed_results(path: Path, fields: Iterable[str]) -> Iterator[tuple[int, Line]]:
     """The lines with their byte offsets; only the form of `fields` is checked."""
-    forms = [(field, *_FORMS[field]) for field in fields]
+    names = tuple(fields)
+    forms = [_FORMS[name] for name in names]
     for offset, line in placed_records(path):
-        if not isinstance(line.get("id"), str):
+        if type(line.get("id")) is not str:
             continue
-        for field, form, expected in forms:
-            value = line.get(field)
+        for name, (form, expected), value in zip(names, forms, map(line.get, names), strict=True):
             if value is not None and not form(value):
                 with path.open("rb") as file:
                     number = file.read(offset).count(b"\n") + 1
-                raise InputError(path, f"has to be {expected}", line=number, field=field)
+                raise InputError(path, f"has to be {expected}", line=number, field=name)
         yield offset, line
 
 
@@ -306,7 +307,7 @@ def _is_judged(value: Any) -> bool:
 _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
     "questions": (_is_texts, "a list of texts"),
     "answers": (_is_texts, "a list of texts"),
-    "judge": (lambda value: isinstance(value, str) and is_one_line(value), "a text of one line"),
+    "judge": (lambda value: type(value) is str and is_one_line(value), "a text of one line"),
     "restore_score_100": (_is_number, "a number"),
     "nuggets": (
         _is_judged,
@@ -608,32 +609,31 @@ class ResultsIndex(Index):
         self._read_whole((), None)
 
     def _read_whole(self, fields: Sequence[str], on_line: OnLine | None) -> None:
-        rows: list[tuple[Any, ...]] = []
+        rows = self._whole_rows(fields, on_line)
+        while batch := list(islice(rows, _BATCH)):
+            self._columns.add(*zip(*batch, strict=True))
+
+    def _whole_rows(self, fields: Sequence[str], on_line: OnLine | None) -> Iterator[tuple[Any, ...]]:
         scored = "scores" in self._kept
         for number, (offset, line) in enumerate(placed_results(self.path, fields)):
             score = None
-            if scored and not failed(line):
-                score = self._checked_score(line)
+            if scored and line.get("error") is None:
+                nuggets = line.get("nuggets")
+                if nuggets:
+                    score = usual_score(nuggets)
+                    if score is None:
+                        score = self._checked_score(line)
+                else:
+                    score = line.get("restore_score_100")
             if on_line is not None:
                 on_line(number, line)
-            rows.append(self._row(offset, 0, id_hash(line["id"]), line, score))
-            if len(rows) >= _BATCH:
-                self._columns.add(*zip(*rows, strict=True))
-                rows.clear()
-        if rows:
-            self._columns.add(*zip(*rows, strict=True))
+            yield self._row(offset, 0, id_hash(line["id"]), line, score)
 
     def _checked_score(self, line: Line) -> float | None:
-        """`score_of` a line without a failure. Raises InputError for labels of another form."""
-        nuggets = line.get("nuggets")
-        if not nuggets:
-            return line.get("restore_score_100")
-        score = usual_score(nuggets)
-        if score is None:
-            for _ in placed_results(self.path, ("nuggets",)):
-                pass  # raises the error of the first line at fault, if there is any
-            score = labelled_score(line)
-        return score
+        """The score of labels that are not of the usual form. Raises InputError for those of a wrong one."""
+        for _ in placed_results(self.path, ("nuggets",)):
+            pass  # raises the error of the first line at fault, if there is any
+        return labelled_score(line)
 
     def _rows(self, offset: int, block: bytes) -> Iterator[tuple[Any, ...]]:
         for raw in block.split(b"\n")[:-1]:
@@ -648,26 +648,25 @@ class ResultsIndex(Index):
         self, offset: int, length: int, id: int, line: Mapping[str, Any], score: float | None
     ) -> tuple[Any, ...]:
         """What the columns have of a line."""
-        # Called for a million lines at the end of a large run: what is usual is not looked at twice.
+        # Called for a million lines at the end of a large run: all fields are looked up in one go.
+        error, answer, nuggets, stored, answers, search = map(line.get, _ROW_FIELDS)
         if self.judge is None and isinstance(line.get("judge"), str):
             self.judge = line["judge"]
         flags = 0
-        if line.get("error") is not None:
+        if error is not None:
             flags |= _FAILED
-        if answered(line):
+        if answer is not None and answered(line):
             flags |= _ANSWERED
-        if line.get("nuggets") is not None:
+        if nuggets is not None:
             flags |= _LABELLED
         if score is None:
             score = math.nan
-        elif line.get("restore_score_100") != score and contradicts(line, score):
+        elif stored != score and contradicts(line, score):
             flags |= _CONTRADICTED
         n_answers = n_unknown = n_turns = 0
-        answers = line.get("answers")
         if answers and isinstance(answers, list):
             n_answers = min(len(answers), _MAX_COUNT)
             n_unknown = min(answers.count(UNKNOWN), _MAX_COUNT)
-        search = line.get("search")
         if search:
             n_turns = min(as_count(as_object(search).get("model_calls")), _MAX_COUNT)
         # In the order of EVERY_COLUMN.
@@ -700,6 +699,7 @@ class ResultsIndex(Index):
 
 _CHECKED: Final = ("judge", "answers", "restore_score_100", "error")
 """Fields whose form `read_checked` checks by itself; labels are checked by scoring them."""
+_ROW_FIELDS: Final = ("error", "answer", "nuggets", "restore_score_100", "answers", "search")
 _BATCH: Final = 4096
 """Lines whose numbers are held as Python objects before they go into the columns."""
 
