@@ -178,7 +178,7 @@ def _frontier_points(diagnosis: Diagnosis) -> DataTable:
     )
     title, caption = "The frontier of asking less", "From never asking (orig) to always asking (the run)."
     shown = 0
-    # Of several runs the points would be pages of numbers; JSON, CSV and the figure have them.
+    # Of several runs the points would be pages of numbers; JSON and CSV have them all, and the report draws them.
     if len(frontiers) == 1:
         shown = _POINTS_SHOWN
     return DataTable("frontier", title, caption, columns, rows, shown=shown)
