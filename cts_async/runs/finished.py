@@ -271,7 +271,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     identity = manifest.identity
     judge = manifest.judge or UNNAMED
     path = directory / files.results_of(directory)
-    lines = _Lines(path, judge, without, changeable=manifest.is_judged)
+    lines = _LineCollector(path, judge, without, changeable=manifest.is_judged)
     for line in checked_results(path):
         lines.add(line)
     for path in sorted((directory / files.JUDGMENTS).glob("*.jsonl")):
@@ -328,7 +328,7 @@ def _clarifier_name(manifest: Manifest) -> str:
     return "-".join(parts)
 
 
-class _Lines:
+class _LineCollector:
     """Collects the lines of a run; the last line of an id counts."""
 
     def __init__(self, path: Path, judge: str, without: Collection[str], *, changeable: bool) -> None:
@@ -336,7 +336,7 @@ class _Lines:
         self._judge, self._without, self._changeable = judge, without, changeable
         self._marks: dict[str, int] = {}
         """Fingerprints of answers that may change under their ids (those of candidates)."""
-        self._shared: dict[Any, Mapping[str, Any]] = {}
+        self._mappings: dict[Any, Mapping[str, Any]] = {}
         self._contradictions: dict[Path, dict[str, Contradiction]] = {}
         """By file and id: stored scores that are not those of their labels."""
         self._items: dict[str, Item] = {}
@@ -451,8 +451,8 @@ class _Lines:
             self._contradictions.setdefault(path, {})[line["id"]] = contradiction
         # A score without labels is of a judge elsewhere.
         nuggets = line.get("nuggets") or ()
-        coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in nuggets))
-        weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in nuggets))
+        coverage = self._shared_mapping(tuple((nugget["id"], nugget["coverage"]) for nugget in nuggets))
+        weights = self._shared_mapping(tuple((nugget["id"], float(nugget["weight"])) for nugget in nuggets))
         return JudgedLabels(score, coverage, weights)
 
     def contradictions(self) -> Iterator[str]:
@@ -461,11 +461,11 @@ class _Lines:
             if by_id:
                 yield contradiction_note(path, len(by_id), list(by_id.values()))
 
-    def _once(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
+    def _shared_mapping(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
         """Share one object among equal labels or weights: of many thousand answers few differ."""
-        if pairs not in self._shared:
-            self._shared[pairs] = dict(pairs)
-        return self._shared[pairs]
+        if pairs not in self._mappings:
+            self._mappings[pairs] = dict(pairs)
+        return self._mappings[pairs]
 
 
 _FIELDS: Final = {

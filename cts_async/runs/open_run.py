@@ -160,8 +160,12 @@ class OpenRun:
 
     @property
     def nbytes(self) -> int:
-        results = sum(index.nbytes for index in self._results_files())
-        return results + sum(index.nbytes for index in (self.journal, self.spending) if index)
+        nbytes = sum(index.nbytes for index in self._results_files())
+        if self.journal is not None:
+            nbytes += self.journal.nbytes
+        if self.spending is not None:
+            nbytes += self.spending.nbytes
+        return nbytes
 
     def index_spending(self) -> None:
         """From now on index what each instance took, too; nothing without a journal."""
@@ -265,8 +269,10 @@ class OpenRun:
         sentences: list[str] = []
         for index in self._results_files():
             name = display_name(str(index.path.relative_to(self.place.path)))
-            sentences.append(index.contradictions(name, partial(self.line, index)))
-        return [sentence for sentence in sentences if sentence]
+            sentence = index.contradictions(name, partial(self.line, index))
+            if sentence:
+                sentences.append(sentence)
+        return sentences
 
     def first_line(self) -> dict[str, Any] | None:
         """The first results line that counts."""

@@ -59,7 +59,7 @@ def journal_lines(run: OpenRun, id: str, part: slice = slice(None)) -> Iterator[
     """The lines of an instance in journal order, as far as it is indexed, or only `part` of them. Raises OSError."""
     if run.journal is None:
         return iter(())
-    return _lines(run.journal.path, run.journal_name(id), _offsets(run, id)[part])
+    return _lines_at(run.journal.path, run.journal_name(id), _offsets(run, id)[part])
 
 
 def instance_records(run: OpenRun, id: str) -> Iterator[Record]:
@@ -87,7 +87,7 @@ def _offsets(run: OpenRun, id: str) -> list[int]:
     return offsets
 
 
-def _lines(path: Path, name: str, offsets: Sequence[int]) -> Iterator[JournalLine]:
+def _lines_at(path: Path, name: str, offsets: Sequence[int]) -> Iterator[JournalLine]:
     if not offsets:
         return
     with opened(path) as fd:
@@ -172,7 +172,7 @@ class _Search:
         name = as_text(step.record.get("step")) or ""
         if name.startswith(TURN_STEP):
             calls = as_list(as_object(step.record.get("notes")).get("calls"))
-            self._notes[name] = [_noted(as_object(call)) for call in calls]
+            self._notes[name] = [_noted_event(as_object(call)) for call in calls]
         if step.record.get("ok") is not True:
             return
         self.steps[name] = step
@@ -189,7 +189,7 @@ class _Search:
     def events(self) -> Iterator[Event]:
         """All events in order; none if there was no search."""
         if f"{TURN_STEP}1" not in self.steps:
-            yield from self._custom()
+            yield from self._custom_events()
         for number in count(1):
             turn = self.steps.get(f"{TURN_STEP}{number}")
             if turn is None:
@@ -217,9 +217,9 @@ class _Search:
             # Also where the agent has noted it: a later turn without notes needs the number of times.
             replayed = self._replay.calls(parsed, number, dropped)
             for event in self._notes.get(f"{TURN_STEP}{number + 1}") or replayed:
-                yield self._of_call(event)
+                yield self._event_of_call(event)
 
-    def _of_call(self, event: CallEvent) -> Event:
+    def _event_of_call(self, event: CallEvent) -> Event:
         step = self.steps.get(event.record)
         failed = event.failed
         if event.record and step is None:
@@ -232,15 +232,15 @@ class _Search:
             return Event(event.kind, event.request, failed=failed)
         return Event(event.kind, event.request, step, read=read, failed=failed)
 
-    def _custom(self) -> Iterator[Event]:
+    def _custom_events(self) -> Iterator[Event]:
         """What a custom agent asked, then what it reported of its own search."""
         for step in self._asked:
             name = as_text(step.record.get("step")) or ""
             query, url = requested(step.record, "query"), requested(step.record, "url")
             if query is not None:
-                yield self._of_call(CallEvent("search", query, name))
+                yield self._event_of_call(CallEvent("search", query, name))
             elif url is not None:
-                yield self._of_call(CallEvent("page", url, name))
+                yield self._event_of_call(CallEvent("page", url, name))
             else:
                 yield Event("model", as_text(step.record.get("model")) or "", step, read=_reply)
         ended = self.steps.get(_CUSTOM_AGENT)
@@ -256,7 +256,7 @@ class _Search:
         yield Event("answer", step=ended, text=_reply(ended.record))
 
 
-def _noted(call: Record) -> CallEvent:
+def _noted_event(call: Record) -> CallEvent:
     return CallEvent(
         as_text(call.get("kind")) or "",
         as_text(call.get("request")) or "",
@@ -344,7 +344,7 @@ def search_events(run: OpenRun, id: str) -> list[Event]:
     if run.journal is None:
         return []
     name, offsets = run.journal_name(id), tuple(_offsets(run, id))
-    return _events(run.journal.path, name, offsets, run.journal.tail.inode, _page_chars(run))
+    return _cached_events(run.journal.path, name, offsets, run.journal.tail.inode, _page_chars(run))
 
 
 def whole_events(run: OpenRun, id: str) -> list[Event]:
@@ -354,9 +354,11 @@ def whole_events(run: OpenRun, id: str) -> list[Event]:
 
 
 @lru_cache(maxsize=8)  # a search is read page by page, and may have 20 MB
-def _events(path: Path, name: str, offsets: tuple[int, ...], inode: int, page_chars: int) -> list[Event]:
+def _cached_events(
+    path: Path, name: str, offsets: tuple[int, ...], inode: int, page_chars: int
+) -> list[Event]:
     """The events of a search; `inode` distinguishes a journal from its successor under the same name."""
-    steps = (RecordedStep(line.at, _without_texts(line.record)) for line in _lines(path, name, offsets))
+    steps = (RecordedStep(line.at, _without_texts(line.record)) for line in _lines_at(path, name, offsets))
     return list(_Search(steps, page_chars).events())
 
 
