@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from written_files import write_config
 
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import Catalogue, load_catalogue
@@ -34,12 +35,6 @@ agent = "gpt:gpt-4.1-mini"
 
 
 GOOGLE, ALIYUN = "https://generativelanguage.googleapis.com", "https://dashscope.aliyuncs.com"
-
-
-def written(folder: Path, text: str) -> Path:
-    path = folder / "cts.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -85,10 +80,10 @@ def test_every_model_but_the_agent_decodes_deterministically(shipped: Catalogue)
 
 def test_drops_apply_to_own_and_request_parameters(tmp_path: Path) -> None:
     text = "[models.gpt]\nparams = { temperature = 0.5, reasoning_effort = 'low' }\ndrops = ['temperature', 'top_p']\n"
-    spec = load_catalogue(written(tmp_path, text)).resolve("gpt", {})
+    spec = load_catalogue(write_config(tmp_path, text)).resolve("gpt", {})
     assert spec.sent({}) == {"reasoning_effort": "low"}
     assert spec.sent({"top_p": 0.95, "max_tokens": 9}) == {"reasoning_effort": "low", "max_tokens": 9}
-    freed = load_catalogue(written(tmp_path, text.replace("['temperature', 'top_p']", "[]"))).resolve(
+    freed = load_catalogue(write_config(tmp_path, text.replace("['temperature', 'top_p']", "[]"))).resolve(
         "gpt:gpt-4.1", {}
     )
     assert freed.sent({"top_p": 0.9}) == {"temperature": 0.5, "reasoning_effort": "low", "top_p": 0.9}
@@ -155,7 +150,7 @@ def test_an_unknown_name_lists_the_known_ones(shipped: Catalogue, name: str, sai
 
 
 def test_a_user_s_table_and_roles_are_read(tmp_path: Path) -> None:
-    catalogue = load_catalogue(written(tmp_path, MINE))
+    catalogue = load_catalogue(write_config(tmp_path, MINE))
     spec = catalogue.resolve("mine", {})
     assert (spec.base_url, spec.requests_per_min, spec.limit) == ("http://127.0.0.1:8000/v1", 1200, "sliding")
     assert (spec.params, spec.account) == ({"temperature": 0.0}, "MY_API_KEY")
@@ -165,7 +160,7 @@ def test_a_user_s_table_and_roles_are_read(tmp_path: Path) -> None:
 def test_user_table_overrides_single_fields_and_accounts_are_shared_by_address(tmp_path: Path) -> None:
     text = '[models.{0}]\nbase_url = "http://h:1/v1"\nmodel = "{0}"\n'
     kimi = '[models.kimi]\nmodel = "kimi-k3"\nparams = {}\n'
-    catalogue = load_catalogue(written(tmp_path, kimi + text.format("a") + text.format("b")))
+    catalogue = load_catalogue(write_config(tmp_path, kimi + text.format("a") + text.format("b")))
     spec = catalogue.resolve("kimi", {})
     assert (spec.model, spec.params) == ("kimi-k3", {})
     assert (spec.base_url, spec.key_env) == ("https://api.moonshot.cn/v1", "MOONSHOT_API_KEY")
@@ -222,7 +217,7 @@ BASE = '[models.m]\nbase_url = "http://h/v1"\nmodel = "x"\n'
 def test_mistake_is_reported_with_file_line_and_field(
     tmp_path: Path, text: str, line: int | None, field: str, said: str
 ) -> None:
-    path = written(tmp_path, text)
+    path = write_config(tmp_path, text)
     with pytest.raises(InputError) as caught:
         load_catalogue(path)
     error = caught.value
@@ -250,7 +245,7 @@ PLACES = {
     ],
 )
 def test_a_secret_is_refused_at_any_depth_and_not_repeated(tmp_path: Path, place: str, name: str) -> None:
-    path = written(tmp_path, BASE + place.format(f'"{name}"', '"hunter2-hunter2"'))
+    path = write_config(tmp_path, BASE + place.format(f'"{name}"', '"hunter2-hunter2"'))
     with pytest.raises(InputError, match="keys come from the environment: use key_env") as caught:
         load_catalogue(path)
     assert (caught.value.line, caught.value.field) == (4, f"models.m.{PLACES[place]}.{name}")
@@ -272,7 +267,7 @@ URLS = (
 )
 def test_a_value_that_looks_like_a_secret_is_refused_whatever_its_name(tmp_path: Path, value: str) -> None:
     with pytest.raises(InputError, match="use key_env") as caught:
-        load_catalogue(written(tmp_path, f'{BASE}params = {{ extra = [1, "{value}"] }}'))
+        load_catalogue(write_config(tmp_path, f'{BASE}params = {{ extra = [1, "{value}"] }}'))
     assert caught.value.field == "models.m.params.extra"
     assert not any(text in str(caught.value) for text in ("hunter2", "0123456789", "dXNlcjp"))
 
@@ -294,7 +289,7 @@ def test_parameters_that_only_sound_like_secrets_are_accepted(tmp_path: Path) ->
     signal = "Basic but quite sufficient"
     """
     note = 'note = "token streaming is on, and basic authentication is off"\n'
-    path = written(tmp_path, f"{BASE}{note}[models.m.params]\n{params}")
+    path = write_config(tmp_path, f"{BASE}{note}[models.m.params]\n{params}")
     assert len(load_catalogue(path).models["m"].params) == 20
 
 
@@ -313,10 +308,10 @@ def test_parameters_that_only_sound_like_secrets_are_accepted(tmp_path: Path) ->
 )
 def test_values_that_json_cannot_hold_are_refused(tmp_path: Path, value: str, said: str) -> None:
     with pytest.raises(InputError, match=said) as caught:
-        load_catalogue(written(tmp_path, f"{BASE}params = {{ seed = {value} }}"))
+        load_catalogue(write_config(tmp_path, f"{BASE}params = {{ seed = {value} }}"))
     assert caught.value.line == 4
     assert str(caught.value.field).startswith("models.m.params.seed")
-    assert load_catalogue(written(tmp_path, f"{BASE}params = {{ seed = {2**63 - 1} }}"))
+    assert load_catalogue(write_config(tmp_path, f"{BASE}params = {{ seed = {2**63 - 1} }}"))
 
 
 @pytest.mark.parametrize(
@@ -341,7 +336,7 @@ def test_unreadable_file_is_one_line(tmp_path: Path, content: str | bytes | None
 
 
 def test_huge_file_is_not_read(tmp_path: Path) -> None:
-    path = written(tmp_path, "")
+    path = write_config(tmp_path, "")
     with path.open("r+b") as file:
         file.truncate(3 << 30)
     with pytest.raises(InputError, match="cts.toml: cannot be read: is larger than 4,194,304 bytes"):
@@ -349,7 +344,7 @@ def test_huge_file_is_not_read(tmp_path: Path) -> None:
 
 
 def test_name_of_prompts_may_follow_a_model_s(tmp_path: Path) -> None:
-    catalogue = load_catalogue(written(tmp_path, MINE + '[prompts]\nshort = "p/short"\n'))
+    catalogue = load_catalogue(write_config(tmp_path, MINE + '[prompts]\nshort = "p/short"\n'))
     assert catalogue.prompts == {"short": tmp_path / "p/short"}
     for name in ("mine", "ernie", "deepseek:deepseek-x"):
         environ = {"QIANFAN_BASE_URL": "http://q.example/v1"}
@@ -384,5 +379,5 @@ def test_folder_of_prompts_lies_within_that_of_the_file(tmp_path: Path, table: s
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab" / "link").symlink_to("..")
     with pytest.raises(InputError) as caught:
-        load_catalogue(written(tmp_path / "lab", table + "\n"))
+        load_catalogue(write_config(tmp_path / "lab", table + "\n"))
     assert said in str(caught.value)

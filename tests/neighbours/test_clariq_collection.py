@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from made_clariq import BANK, REWORDED, ROWS, clariq_file
+from written_files import refused
 
 from cts_async.datasets import open_dataset, sha256_of
 from cts_async.datasets.kinds import AnnotatedQuery
@@ -29,14 +31,10 @@ FERRIES = [
 ADA = Instance("F03", 'What did "Ada" write?', "Who was Ada Lovelace?")
 
 
-def refusal(path: Path) -> InputError:
-    with pytest.raises(InputError) as caught:
-        read_collection([path])
-    assert str(caught.value).startswith(str(path))
-    return caught.value
-
-
 # -- rows ---------------------------------------------------------------------------------------------
+
+
+refusal = partial(refused, lambda path: read_collection([path]))
 
 
 def test_row_is_a_facet_with_a_question_and_its_answer(tmp_path: Path) -> None:
