@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from cts_async import scorer
+from cts_async import __version__, scorer
 from cts_async.analysis.compare import Agreement
 from cts_async.analysis.summary import RunSummary, pooled_agreements
 from cts_async.analysis.tool_health import ranked
@@ -18,14 +18,14 @@ from cts_async.tables.output import counted, dollars
 
 
 def write_summary(summary: RunSummary) -> dict[str, Any]:
-    """Write `summary.json` and return its content."""
+    """Write `summary.json`, which also names the version that wrote it, and return what it says of the run."""
     value = summary_json(summary)
-    write_json(summary.directory / SUMMARY, value)
+    write_json(summary.directory / SUMMARY, {"version": __version__} | value)
     return value
 
 
 def summary_json(summary: RunSummary) -> dict[str, Any]:
-    """Return the content of `summary.json`."""
+    """Return what `summary.json` says of a run."""
     spent = summary.spent
     known_cost, unpriced = spent.known_cost(summary.manifest.prices)
     judge = None

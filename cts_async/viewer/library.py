@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import orjson
 
-from cts_async import scorer
+from cts_async import __version__, scorer
 from cts_async.runs.files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.runs.index import NO_FILE, Json, Stat, is_serializable, read_object, stat_of
 from cts_async.runs.manifest import Manifest
@@ -84,12 +84,16 @@ def _summary_is_current(place: Place) -> bool:
     return summary != NO_FILE and latest <= summary.mtime_ns + _COPY_NS
 
 
-def _summary_tally(place: Place) -> Json | None:
-    """The tally in `summary.json`; None if it has another form."""
+def _read_summary(place: Place) -> Json:
+    """The content of `summary.json`; {} if there is none that can be read."""
     try:
-        summary = read_object(place.path / SUMMARY) or {}
+        return read_object(place.path / SUMMARY) or {}
     except ValueError:
-        return None
+        return {}
+
+
+def _summary_tally(summary: Json) -> Json | None:
+    """The tally in a summary; None if it has another form."""
     judges = as_object(summary.get("judges"))
     if not summary.keys() >= _SUMMARY_KEYS or not all(isinstance(of, dict) for of in judges.values()):
         return None
@@ -287,15 +291,19 @@ class Library:
         known = self._tallies.get(place.name)
         if known is not None and known[0] == state:
             return known[1]
-        summary = _summary_tally(place)
-        tally = summary if _summary_is_current(place) else None
+        summary = _read_summary(place)
+        summary_tally = _summary_tally(summary)
+        tally: Json | None = None
+        # Earlier versions took stored scores as they were, and a score may have been edited before they summed it up.
+        if summary.get("version") == __version__ and _summary_is_current(place):
+            tally = summary_tally
         if tally is None:
             late = time.monotonic() >= until
             run = None if late else self.open(place.name)
             if run is None:
                 return {**_NOT_COUNTED, "ready": 0.0}
             run.advance(max(0.0, until - time.monotonic()))
-            tally = _indexed_tally(run, summary)
+            tally = _indexed_tally(run, summary_tally)
         if tally["ready"] >= 1:
             self._tallies[place.name] = (state, tally)
         return tally

@@ -210,7 +210,7 @@ def test_difference_without_an_interval_says_whether_the_scores_are_the_same(tmp
 
 def test_oldest_differences_are_forgotten(tmp_path: Path) -> None:
     names = [made_run(tmp_path, label=f"gpt-k{k}", rows=rows("ff")).name for k in (1, 2, 3)]
-    with patch("cts_async.viewer.leaderboards.MAX_KEPT", 1), viewer(tmp_path) as asker:
+    with patch("cts_async.viewer.leaderboards.MAX_CACHED", 1), viewer(tmp_path) as asker:
         for a, b in ((0, 1), (1, 2), (0, 1)):
             asked = {"runs": f"{names[a]},{names[b]}"}
             found = asker.until("difference", lambda said: not said["computing"], **asked)
