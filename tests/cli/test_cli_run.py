@@ -41,6 +41,7 @@ def test_run_is_summed_up_scored_resumed_and_extended(priced: Remote, tmp_path: 
     assert sorted(line["id"] for line in results) == ["s01", "s02", "s03"]
     assert {len(line["questions"]) for line in results} == {1}
     summary = json.loads((directory / "summary.json").read_text())
+    assert summary.pop("version") == cts_async.__version__
     assert {name: rows[1][name] for name in summary} == summary
     assert (summary["n_scored"], summary["calls"]) == (3, 3 * CALLS)
     (scored,) = json.loads(cts_in(tmp_path, "score", str(directory), "--json").stdout)
