@@ -34,38 +34,25 @@ agent = "gpt:gpt-4.1-mini"
 """
 
 
-GOOGLE, ALIYUN = "https://generativelanguage.googleapis.com", "https://dashscope.aliyuncs.com"
-
-
 @pytest.fixture(scope="module")
 def shipped() -> Catalogue:
     return load_catalogue()
 
 
-@pytest.mark.parametrize(
-    ("alias", "base_url", "key_env", "model"),
-    [
-        ("gpt", "https://api.openai.com/v1", "OPENAI_API_KEY", "gpt-5.2"),
-        ("claude", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", "claude-sonnet-4-5-20250929"),
-        ("gemini", f"{GOOGLE}/v1beta/openai", "GEMINI_API_KEY", "gemini-2.5-pro"),
-        ("ernie", "https://qianfan.baidubce.com/v2", "QIANFAN_API_KEY", "ernie-4.5-turbo-128k"),
-        ("qwen", f"{ALIYUN}/compatible-mode/v1", "DASHSCOPE_API_KEY", "qwen3-235b-a22b-instruct-2507"),
-        ("deepseek", "https://api.deepseek.com/v1", "DEEPSEEK_API_KEY", "deepseek-chat"),
-        ("kimi", "https://api.moonshot.cn/v1", "MOONSHOT_API_KEY", "kimi-k2-0905-preview"),
-        ("local", "", None, "SmolLM2-135M-Instruct"),
-    ],
-)
-def test_shipped_names_resolve(
-    shipped: Catalogue, alias: str, base_url: str, key_env: str | None, model: str
-) -> None:
-    spec = shipped.resolve(alias, {})
-    assert (spec.api, spec.model) == ("anthropic" if alias == "claude" else "openai", model)
-    assert (spec.base_url, spec.key_env) == (base_url, key_env)
-    assert (spec.limit, spec.window_s, spec.account) == ("paced", 60, key_env or "local")
-    for environ, missing in (({}, key_env), ({str(key_env): " "}, key_env), ({str(key_env): "x"}, None)):
-        assert shipped.missing_variables(alias, environ) == ((missing,) if missing else ())
-    assert pickle.loads(pickle.dumps(spec)) == spec
-    assert len({spec, spec}) == 1
+def test_shipped_names_resolve(shipped: Catalogue) -> None:
+    assert shipped.resolve("gpt", {}).model == "gpt-5.2"
+    assert shipped.resolve("gemini", {}).base_url == "https://generativelanguage.googleapis.com/v1beta/openai"
+    for alias in shipped.models.keys() - {"webdancer"}:
+        spec = shipped.resolve(alias, {})
+        key_env = spec.key_env
+        assert spec.api == ("anthropic" if alias == "claude" else "openai")
+        assert (spec.limit, spec.window_s, spec.account) == ("paced", 60, key_env or "local")
+        missing = () if key_env is None else (key_env,)
+        assert shipped.missing_variables(alias, {}) == missing
+        assert shipped.missing_variables(alias, {str(key_env): " "}) == missing
+        assert shipped.missing_variables(alias, {str(key_env): "x"}) == ()
+        assert pickle.loads(pickle.dumps(spec)) == spec
+        assert len({spec, spec}) == 1
 
 
 def test_every_model_but_the_agent_decodes_deterministically(shipped: Catalogue) -> None:
@@ -175,7 +162,6 @@ BASE = '[models.m]\nbase_url = "http://h/v1"\nmodel = "x"\n'
     [
         (BASE + "max_concurency = 3", 4, "models.m.max_concurency", "did you mean 'max_concurrency'?"),
         (BASE + "requests_per_min = 0", 4, "models.m.requests_per_min", "greater than 0"),
-        (BASE + "timeout_s = -1", 4, "models.m.timeout_s", "greater than 0"),
         (BASE + "window_s = inf", 4, "models.m.window_s", "finite"),
         (BASE + "max_concurrency = true", 4, "models.m.max_concurrency", "integer"),
         (BASE + "max_concurrency = 1.5", 4, "models.m.max_concurrency", "integer"),
@@ -192,7 +178,6 @@ BASE = '[models.m]\nbase_url = "http://h/v1"\nmodel = "x"\n'
             "models.gpt.input_usd_per_mtok",
             "greater than or equal",
         ),
-        ("[models.gpt]\noutput_usd_per_mtok = nan", 2, "models.gpt.output_usd_per_mtok", "finite"),
         (BASE + 'name = "x"', 4, "models.m.name", "unknown field"),
         (BASE + 'limit = "burst"', 4, "models.m.limit", "'paced', 'sliding', 'bucket' or 'auto'"),
         (BASE + 'api = "grpc"', 4, "models.m.api", "known: anthropic, "),

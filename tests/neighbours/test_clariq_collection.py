@@ -122,11 +122,10 @@ def test_no_question_is_a_question_of_the_bank_without_text(write: Write) -> Non
         ("question_id\tquestion\nQ1\t\n", 2, "question", "is empty"),
         ("question_id\ttext\nQ1\ta\n", 1, "question", "the column is missing"),
         ("question_id\tquestion\n", None, "question_id", "holds no questions"),
-        (b"question_id\tquestion\nQ1\t\xb5\xe7\n", 2, None, "not UTF-8"),
     ],
 )
 def test_broken_bank_is_located(
-    write: Write, content: str | bytes, line: int | None, field: str | None, says: str
+    write: Write, content: str, line: int | None, field: str | None, says: str
 ) -> None:
     with pytest.raises(InputError) as caught:
         read_question_bank(write("question_bank.tsv", content))
