@@ -36,7 +36,7 @@ from cts_async.runs.index import NO_RUN, Json, Refused
 from cts_async.runs.manifest import ORIG, name_of_data
 from cts_async.runs.results import instance_name
 from cts_async.safe_files import make_folder, open_file, open_folder, replace_file
-from cts_async.viewer.instances import MAX_ROWS, Parameters, searched
+from cts_async.viewer.instances import MAX_ROWS, Parameters, searched_texts
 from cts_async.viewer.leaderboards import differences_of, leaderboards_of
 from cts_async.viewer.library import Library
 from cts_async.viewer.matrix import SHOWN
@@ -150,7 +150,7 @@ def _answers_of_run(library: Library, pages: Endpoints, row: Json) -> Iterator[A
         cells = _whole_list(by_name["matrix"], {"runs": quote(row["name"]), "show": show})
         yield "cells", {**name, "show": show}, [cell["values"][0] for cell in cells["rows"]]
     lines = [run.line(run.results, int(offset)) or {} for offset in run.results.lines().offsets]
-    yield "texts", name, ["\n".join(searched(line)).lower() for line in lines]
+    yield "texts", name, ["\n".join(searched_texts(line)).lower() for line in lines]
     for line in lines:
         of_instance = {**name, "id": instance_name(line) or ""}
         page = by_name["instance"](of_instance)
