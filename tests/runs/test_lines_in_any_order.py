@@ -6,9 +6,9 @@ import json
 import random
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from made_runs import Row, made_run
+from written_files import write_lines
 
 from cts_async.analysis.summary import summarise_run
 from cts_async.pages.report import Origin
@@ -38,10 +38,6 @@ def row(rng: random.Random, i: int, k: int) -> Row:
     return Row(id, questions, answers, labels=labels, weights=weights, rewritten_query=rewritten)
 
 
-def write(path: Path, lines: list[Any]) -> None:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
 def with_steps(directory: Path, rng: random.Random) -> None:
     """Calls of five priced models, and searches of which many failed once each."""
     models = [f"m{i}" for i in range(5)]
@@ -58,11 +54,11 @@ def with_steps(directory: Path, rng: random.Random) -> None:
         }
         for i in range(60)
     ]
-    write(directory / "steps.jsonl", steps)
+    write_lines(directory / "steps.jsonl", *steps)
     lines = [json.loads(line) for line in (directory / "results.jsonl").read_text().splitlines()]
     for line in lines:
         line["search"] = {"tools": {"searches": 3, "visits": 3, "failed": [rng.choice(TOOLS)]}}
-    write(directory / "results.jsonl", lines)
+    write_lines(directory / "results.jsonl", *lines)
 
 
 def made(folder: Path) -> list[Path]:
@@ -139,7 +135,7 @@ def test_diagnosis_does_not_depend_on_order_of_files_or_lines(tmp_path: Path) ->
             {"id": f"q{i}", "questions": [question], "answers": [answer]}
             for i, (question, answer) in enumerate(asked)
         ]
-        write(file, lines)
+        write_lines(file, *lines)
     expected = report_json(diagnose_named([*map(str, files)]))
     shuffled(tmp_path, 1)
     assert report_json(diagnose_named([*map(str, files[::-1])])) == expected
