@@ -103,6 +103,10 @@ class Account:
         self._tokens_sent = 0.0
         self._margin = FIRST_MARGIN
         self._reservations = self._make_detector()
+        self.reserves = False
+        """True if the server charges what a request reserves, not what it uses."""
+        self._slowed = False
+        """True if paced gates are below their full rate, and recover with every answer."""
         self._refusals = 0.0
         """The share of refusals, exponentially weighted."""
         self._lowest: dict[LimitUnit, tuple[float, float]] = {}
@@ -119,11 +123,6 @@ class Account:
         if self._tokens is None:
             return None
         return ReservationDetector(self._tokens.limit, self.limits.window_s)
-
-    @property
-    def reserves(self) -> bool:
-        """True if the server charges what a request reserves, not what it uses."""
-        return self._reservations is not None and self._reservations.charged
 
     @property
     def knows_limits(self) -> bool:
@@ -236,8 +235,15 @@ class Account:
         for gate in permit.probes:
             gate.probed(served=True)
         self._refusals *= 1.0 - REFUSALS_GAIN
-        for paced in self.paced:
-            paced.speed_up(permit.sent_at)
+        if self._slowed:
+            self._speed_up(permit.sent_at)
+
+    def _speed_up(self, now: float) -> None:
+        self._slowed = False
+        for gate in self.paced:
+            gate.speed_up(now)
+            if gate.is_slow:
+                self._slowed = True
 
     def lost(self, permit: Permit) -> None:
         """Record that it is unknown whether the server counted the request."""
@@ -276,6 +282,7 @@ class Account:
                 plenty = False
         if not detector.refused(now, permit.sent_at, permit.reserved, above=permit.above, plenty=plenty):
             return
+        self.reserves = True
         self._margin = 1.0  # reservations are no estimates
         kind = self.limits.kind
         if isinstance(token_gate, MeterGate) and token_gate.detector:
@@ -322,6 +329,7 @@ class Account:
         if self.seldom_refuses:
             # A server that refuses a share of paced requests serves the rest: its limit cannot be much lower.
             least = 1.0 - 4.0 * self._refusals
+        self._slowed = True
         for gate in self.paced:
             gate.slow_down(now, least)
 
@@ -344,9 +352,9 @@ class Account:
             self._tokens = self._reconcile(now, "tokens", gate, quotas.tokens, permit.rooms[1], since)
             if self._tokens is not gate:
                 # How the server charges does not change with its limit.
-                charged, self._reservations = self.reserves, self._make_detector()
+                self._reservations = self._make_detector()
                 if self._reservations:
-                    self._reservations.charged = charged
+                    self._reservations.charged = self.reserves
                 yield "tokens", self._tokens.limit
 
     def _reconcile(
@@ -362,8 +370,8 @@ class Account:
             return gate  # models of one account may have different limits: the strictest counts
         self._lowest[unit] = (quota.limit, now)
         limit = quota.limit
-        if gate is not None and not self.limits.raisable:
-            limit = min(limit, gate.limit)
+        if gate is not None and not self.limits.raisable and gate.limit < limit:
+            limit = gate.limit
         if gate is None or abs(limit - gate.limit) > SAME_LIMIT * limit:
             return self._learned_gate(unit, gate, limit, quota, since)
         if quota.remaining is not None and room < inf and isinstance(gate, MeterGate):
@@ -395,6 +403,6 @@ class Account:
 
 def _room(gate: Gate | None) -> float:
     """What may be sent now; a paced gate keeps no count of it."""
-    if isinstance(gate, MeterGate):
+    if type(gate) is MeterGate:
         return gate.room()
     return inf

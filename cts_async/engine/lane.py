@@ -163,7 +163,7 @@ class Lane:
         """
         if self.stopped:
             raise self.stopped
-        if self._limited:
+        if self._limited.unanswered:
             self._note_idle_time()
         if not self._waiting and self._is_free(tokens, reserved):
             return self._send(tokens, reserved)
@@ -204,12 +204,13 @@ class Lane:
         self._reached = True
         self._tokens_used += tokens_used or 0.0
         self._pause_s, self._episodes = 0.0, 0
-        if self._limited:
+        if self._limited.unanswered:
             self._limited.answered(permit.number)
         if self._forbidden.steps:
             self._forbidden.answered()
-        self._alive_at = asyncio.get_running_loop().time()
-        self._unsettled.clear()
+        now = self._alive_at = asyncio.get_running_loop().time()
+        if self._unsettled:
+            self._unsettled.clear()
         self.window.answered(permit.number, self._account.sent, self.in_flight)
         opened_at = self.circuit.opened_at
         if self.circuit.succeeded():
@@ -217,7 +218,7 @@ class Lane:
                 self.window.reopen(limits_known=self._account.knows_limits)
             self._events.emit(CircuitChanged(self.name, open=False, reason="the provider answers again"))
         if quotas:
-            for unit, per_min in self._account.learn(asyncio.get_running_loop().time(), permit, quotas):
+            for unit, per_min in self._account.learn(now, permit, quotas):
                 self._work.set()
                 self._events.emit(LimitLearned(self.name, unit, per_min))
         # Last: it admits the next caller, by what has been recorded until then.
@@ -381,7 +382,7 @@ class Lane:
 
     def _leave(self) -> None:
         self.in_flight -= 1
-        if self._limited:
+        if self._limited.unanswered:
             self._left_at = asyncio.get_running_loop().time()
         # The caller at a gate is the oldest: nobody may take the place for which it waits.
         if self._waiting and not self._account.awaited:

@@ -433,6 +433,11 @@ class PacedGate:
             self._start_flow()
 
     @property
+    def is_slow(self) -> bool:
+        """True while it has to recover from a slowdown."""
+        return self._share < self.SHARE
+
+    @property
     def per_min(self) -> float:
         """Requests or tokens that it lets through in a minute at present."""
         return self.limit * self._share / self.SHARE * 60.0 / self._window_s

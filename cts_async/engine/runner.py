@@ -409,7 +409,7 @@ class Runner:
                 permit = await self._admit(ctx, step, attempts)
                 began = loop.time()
                 try:
-                    executed, result = await self._attempt(step, permit, attempts)
+                    executed, result = await self._attempt(step, permit, attempts, began)
                 except StepError as error:
                     await self._after_failure(ctx, step, error, attempts, permit, loop.time() - began)
                     continue
@@ -489,12 +489,14 @@ class Runner:
         if budget.deadline and step.lane:
             budget.deadline.check(step.lane.name, asyncio.get_running_loop().time())
 
-    async def _attempt(self, step: Step[T], permit: Permit | None, attempts: Attempts) -> tuple[Executed, T]:
-        """Make one attempt; lane and budget learn how it went. Raises StepError.
+    async def _attempt(
+        self, step: Step[T], permit: Permit | None, attempts: Attempts, began: float
+    ) -> tuple[Executed, T]:
+        """Make one attempt, which began at this time of the loop; lane and budget learn how it went. Raises StepError.
 
         The lane learns of a TransientError in `_after_failure`, which has to know whether it is an outage.
         """
-        lane, budget, began = step.lane, self._budget, asyncio.get_running_loop().time()
+        lane, budget = step.lane, self._budget
         attempts.charged = None
         try:
             try:

@@ -53,15 +53,13 @@ def body(spec: ModelSpec, request: ChatRequest) -> bytes:
 
 def reply(parsed: Any, quotas: Quotas | None) -> Reply:
     choice = _first_choice(parsed["choices"])
-    ended = STOP
-    if choice.get("finish_reason") != STOP:
-        ended = finish_reason(choice.get("finish_reason"))
-    message = choice.get("message")
+    ended, message = map(choice.get, ("finish_reason", "message"))
+    if ended != STOP:
+        ended = finish_reason(ended)
     if not isinstance(message, dict):
         message = {}  # an answer that a filter withheld
-    content = message.get("content")
+    content, refusal, tool_calls = map(message.get, ("content", "refusal", "tool_calls"))
     thoughts: list[str] = []
-    refusal = message.get("refusal")
     if isinstance(content, str):
         text = content
     elif content:
@@ -69,14 +67,14 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
         refusal = refusal or refused
     else:
         text = ""
-    for name in _REASONING:
-        if message.get(name):
-            if isinstance(message[name], str):
-                thoughts.insert(0, message[name])
+    for reasoning in map(message.get, _REASONING):
+        if reasoning:
+            if isinstance(reasoning, str):
+                thoughts.insert(0, reasoning)
             break
     calls: list[Any] = []
-    if message.get("tool_calls"):
-        calls = [call for call in as_list(message["tool_calls"]) if isinstance(call, dict)]
+    if tool_calls:
+        calls = [call for call in as_list(tool_calls) if isinstance(call, dict)]
     return Reply(
         text,
         served_name(parsed.get("model")),
