@@ -228,8 +228,10 @@ class Account:
             if permit.tokens and tokens_used:
                 # By the estimate itself, without the margin that the charge had in it.
                 ratio = tokens_used / permit.tokens * permit.token_margin
-                decayed = self._margin + MARGIN_DECAY * (max(1.0, ratio) - self._margin)
-                self._margin = min(MAX_MARGIN, max(ratio, decayed))
+                margin = self._margin + MARGIN_DECAY * (max(1.0, ratio) - self._margin)
+                if ratio > margin:
+                    margin = min(MAX_MARGIN, ratio)
+                self._margin = margin
         if self._reservations:
             self._reservations.served(above=permit.above)
         for gate in permit.probes:

@@ -138,7 +138,7 @@ def error_from_response(
 
 def is_error(parsed: Any) -> bool:
     """True for the body of an error, which some servers send under HTTP 200; for parsed JSON of any shape."""
-    if not isinstance(parsed, dict):
+    if type(parsed) is not dict:
         return False
     error, code, kind = map(parsed.get, ("error", "error_code", "type"))
     if error or code or kind == "error":
