@@ -34,6 +34,7 @@ from cts_async.engine.lane import Lane, Permit
 from cts_async.engine.step import (
     Attempts,
     Executed,
+    Failures,
     RetryPolicy,
     Step,
     charge_of,
@@ -555,6 +556,8 @@ class Runner:
             outage = step.lane.failed(permit, error, step.key)
             unanswered = step.lane.may_be_outage(step.key)
         policy = step.policy or self.policy
+        if attempts.failures is None:
+            attempts.failures = Failures()
         wait_s = wait_before_retry(
             error, attempts.failures, policy, self._jitter, outage=outage, unanswered=unanswered
         )

@@ -318,7 +318,7 @@ class Repeats:
 
     def __contains__(self, judging: Judging) -> bool:
         repeated = self._repeated
-        if not len(repeated):
+        if not repeated:
             return False
         wanted = judging.question_hash
         row = bisect_left(repeated, wanted)
