@@ -193,7 +193,8 @@ class Account:
             for gate, amount in ((request_gate, 1.0), (token_gate, tokens)):
                 if gate and gate.take(now, amount, by) and isinstance(gate, MeterGate):
                     permit.probes += (gate,)
-            permit.rooms = (_room(request_gate), _room(token_gate))
+            if type(request_gate) is MeterGate or type(token_gate) is MeterGate:
+                permit.rooms = (_room(request_gate), _room(token_gate))
         if reserved and self._reservations:
             permit.reserved = reserved
             permit.above = self._reservations.take(now, reserved)
@@ -232,8 +233,8 @@ class Account:
                 if ratio > margin:
                     margin = min(MAX_MARGIN, ratio)
                 self._margin = margin
-        if self._reservations:
-            self._reservations.served(above=permit.above)
+        if self._reservations and permit.above:
+            self._reservations.served_above()
         for gate in permit.probes:
             gate.probed(served=True)
         self._refusals *= 1.0 - REFUSALS_GAIN

@@ -165,8 +165,10 @@ class Lane:
             raise self.stopped
         if self._limited.unanswered:
             self._note_idle_time()
-        if not self._waiting and self._is_free(tokens, reserved):
-            return self._send(tokens, reserved)
+        if not self._waiting:
+            now, charge = asyncio.get_running_loop().time(), self._charge(tokens, reserved)
+            if self._is_free(now, charge):
+                return self._send(now, charge, reserved)
         granted = self._queue(seq, tokens, step_key, reserved)
         try:
             return await granted
@@ -345,11 +347,12 @@ class Lane:
             if oldest.granted.done():
                 # Cancelled: who leaves stays in the heap until its turn.
                 heappop(self._waiting)
-            elif self._is_free(oldest.tokens, oldest.reserved):
-                heappop(self._waiting)
-                oldest.granted.set_result(self._send(oldest.tokens, oldest.reserved))
-            else:
+                continue
+            now, charge = asyncio.get_running_loop().time(), self._charge(oldest.tokens, oldest.reserved)
+            if not self._is_free(now, charge):
                 return
+            heappop(self._waiting)
+            oldest.granted.set_result(self._send(now, charge, oldest.reserved))
 
     def _held_s(self, now: float) -> float | None:
         """Seconds until slots, pause and circuit admit a request; None: until something happens."""
@@ -363,19 +366,17 @@ class Lane:
             return max(tokens, reserved)
         return tokens
 
-    def _is_free(self, tokens: float, reserved: float) -> bool:
-        """True if such a request may be sent now."""
-        held_s = self._held_s(asyncio.get_running_loop().time())
-        return held_s == 0 and self._account.has_room(self._charge(tokens, reserved))
+    def _is_free(self, now: float, charge: float) -> bool:
+        """True if a request that is charged so many tokens may be sent now."""
+        return self._held_s(now) == 0 and self._account.has_room(charge)
 
-    def _send(self, tokens: float, reserved: float) -> Permit:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+    def _send(self, now: float, charge: float, reserved: float) -> Permit:
         if not self.in_flight:
             self._alive_at = now
         self.in_flight += 1
-        permit = self._account.take(now, self._charge(tokens, reserved), reserved=reserved)
+        permit = self._account.take(now, charge, reserved=reserved)
         if permit.number == 1:
+            loop = asyncio.get_running_loop()
             self._events.emit(LaneInUse(self.name, lambda: self.status(loop.time())))
         permit.is_outage_probe = self.circuit.sending(now)
         return permit

@@ -73,6 +73,9 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
             if isinstance(reasoning, str):
                 thoughts.insert(0, reasoning)
             break
+    thoughts_text = ""
+    if thoughts:
+        thoughts_text = joined_texts(thoughts, "\n\n")
     calls: list[Any] = []
     if tool_calls:
         calls = [call for call in as_list(tool_calls) if isinstance(call, dict)]
@@ -82,7 +85,7 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
         ended,
         _usage(parsed.get("usage")),
         quotas,
-        joined_texts(thoughts, "\n\n"),
+        thoughts_text,
         _refusal(refusal, ended),
         calls or (),
     )
