@@ -47,10 +47,8 @@ REPLACED = (
     ("--search serper", "--corpus docs.jsonl"),  # a key of Serper's
     ("--plots figures --plot-format pdf", ""),  # a browser to draw with; tests/pages/plots draw
     ("--plots figures", ""),
-    (
-        " ... --answers qulac",
-        " --corpus documents.jsonl --no-judge --answers qulac",
-    ),  # the line above has the rest
+    # the line above has the rest
+    (" ... --answers qulac", " --corpus documents.jsonl --no-judge --answers qulac"),
     (" -k 3 ...", " -k 3"),
     ("cts view runs", "cts view runs --export site"),
     ("cts status runs", "cts status runs --once"),  # shows until Ctrl-C

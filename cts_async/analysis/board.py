@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -63,63 +63,77 @@ class Board:
 
 def with_names(board: Board, names: Mapping[str, str]) -> Board:
     """Rename systems for readers: by their own name, or by their model's, which k follows (`GPT-5.2 (k=3)`)."""
-    entrants = (replace(entrant, label=_called(entrant.label, names)) for entrant in board.entrants)
+    entrants = [replace(entrant, label=_name_for_readers(entrant.label, names)) for entrant in board.entrants]
+    # Two systems may have been given one name.
     return replace(board, entrants=tuple(with_distinct_labels(entrants)))
 
 
-def _called(label: str, names: Mapping[str, str]) -> str:
+def _name_for_readers(label: str, names: Mapping[str, str]) -> str:
     """Return a system's name; the mark of other roles (`+support-kimi`) stays."""
-    base, plus, mark = label.partition("+")
-    model, asked, k = base.rpartition("-k")
     if label in names:
         return names[label]
+    base, plus, mark = label.partition("+")
     if base in names:
         return names[base] + plus + mark
-    if asked and model in names:
+    model, separator, k = base.rpartition("-k")
+    if separator and model in names:
         return f"{names[model]} (k={k}){plus}{mark}"
     return label
 
 
 def make_board(runs: Iterable[FinishedRun]) -> Board:
     """Build a board from runs, releasing each once it is read. Raises UsageError if two disagree about the nuggets."""
-    rows, remarks = _Rows(), list[str]()
-    found: dict[Path, tuple[FinishedRun, dict[str, _Column]]] = {}
+    rows = _Rows()
+    remarks: list[str] = []
+    read_runs: dict[Path, FinishedRun] = {}
+    columns: dict[Path, dict[str, _Column]] = {}
     answers: dict[Path, _Answers] = {}
     for run in runs:
-        columns = {judge: _Column() for judge in run.judges}
-        answered = answers[run.directory] = _Answers()
+        by_judge = columns[run.directory] = {judge: _Column() for judge in run.judges}
+        run_answers = answers[run.directory] = _Answers()
         for item in run.items.values():
-            row = rows.of(item)
-            answered.add(row, item.answer_mark)
+            row = rows.row_of(item)
+            run_answers.add(row, item.answer_mark)
             for judge, verdict in item.verdicts.items():
                 codes = rows.codes(row, verdict, run.directory)
-                columns[judge].add(row, rows.score(row, verdict, run.directory), codes)
-        remarks += (*run.contradictions, *run.remarks)
-        found[run.directory] = replace(run, items={}), columns
-    entrants = sorted(with_distinct_labels(run for run, _ in found.values()), key=_order)
+                by_judge[judge].add(row, rows.score(row, verdict, run.directory), codes)
+        remarks += run.contradictions
+        remarks += run.remarks
+        # Without its texts, before the next run is read.
+        read_runs[run.directory] = replace(run, items={})
+    entrants = sorted(with_distinct_labels(read_runs.values()), key=_place)
     judges = _ranked_judges(entrants)
     order = _order_of_rows(rows)
-    scores, labels = _filled(rows, order, judges, [found[entrant.directory][1] for entrant in entrants])
-    marks = _filled_marks(order, [answers[entrant.directory] for entrant in entrants])
-    if published := [entrant.label for entrant in entrants if entrant.as_published]:
-        which = "all runs" if len(published) == len(entrants) else join_first(published)
-        remarks.append(f"Made with --as-published: {which}.")
-    if rows.differing:
-        which = join_first(list(rows.differing.values()))
-        remarks.append(
-            f"Weights differ between runs, so not all were judged by the same gold: {which}. Scores are recomputed with "
-            "the weights named first."
-        )
-    return Board(
-        tuple(sorted(rows.names)),
-        tuple(entrants),
-        judges,
-        scores,
-        labels,
-        tuple(remarks),
-        marks,
-        _nuggets_by_row(rows, order),
+    scores, labels = _scores_and_labels(
+        rows, order, judges, [columns[entrant.directory] for entrant in entrants]
     )
+    remarks += _remarks_on_settings(entrants, rows)
+    return Board(
+        ids=tuple(sorted(rows.names)),
+        entrants=tuple(entrants),
+        judges=judges,
+        scores=scores,
+        labels=labels,
+        remarks=tuple(remarks),
+        answers=_answer_marks(order, [answers[entrant.directory] for entrant in entrants]),
+        n_nuggets=_nuggets_by_row(rows, order),
+    )
+
+
+def _remarks_on_settings(entrants: Sequence[FinishedRun], rows: _Rows) -> Iterator[str]:
+    """Yield what makes the scores of some runs other than those of the rest."""
+    published = [entrant.label for entrant in entrants if entrant.as_published]
+    if published:
+        labels = "all runs"
+        if len(published) < len(entrants):
+            labels = join_first(published)
+        yield f"Made with --as-published: {labels}."
+    if rows.differing:
+        differences = join_first(list(rows.differing.values()))
+        yield (
+            f"Weights differ between runs, so not all were judged by the same gold: {differences}. Scores are "
+            "recomputed with the weights named first."
+        )
 
 
 class _Rows:
@@ -134,51 +148,62 @@ class _Rows:
         self.differing: dict[int, str] = {}
         """The first difference of each row whose weights differ between runs."""
         self._by_id: dict[str, int] = {}
-        self._by_query: dict[str, int] = {}
-        self._known: dict[tuple[str, ...], tuple[str, ...]] = {}
+        self._by_intent: dict[str, int] = {}
+        self._shared: dict[tuple[str, ...], tuple[str, ...]] = {}
+        """Equal tuples of nugget ids as one object: most instances number their nuggets alike (N1, N2, ...)."""
 
-    def of(self, item: Item) -> int:
-        """Return the item's row: by its id, or by its query if one of the files has no other id for it."""
-        row = self._by_id.get(item.id)
-        if row is None and item.id == item.intent:
-            row = self._by_query.get(item.intent)
-        elif row is None and (row := self._by_id.pop(item.intent, None)) is not None:
+    def row_of(self, item: Item) -> int:
+        """Return the item's row: by its id, or by its intent if one of the files has no other id for it."""
+        if item.id in self._by_id:
+            return self._by_id[item.id]
+        if item.id == item.intent and item.intent in self._by_intent:
+            return self._by_intent[item.intent]
+        # An earlier file named it by its intent alone: now its id is known.
+        if item.intent in self._by_id:
+            row = self._by_id.pop(item.intent)
             self._by_id[item.id], self.names[row] = row, item.id
-        if row is None:
-            row = self._by_id[item.id] = len(self.names)
-            self.names.append(item.id)
-            self.nuggets.append(())
-            self._weights.append(None)
-            self._by_query.setdefault(item.intent, row)
+            return row
+        row = len(self.names)
+        self._by_id[item.id] = row
+        self.names.append(item.id)
+        self.nuggets.append(())
+        self._weights.append(None)
+        self._by_intent.setdefault(item.intent, row)
         return row
 
-    def codes(self, row: int, verdict: JudgedLabels, where: Path) -> list[int]:
-        """Return the label codes in the order of the row's nuggets."""
+    def codes(self, row: int, verdict: JudgedLabels, directory: Path) -> list[int]:
+        """Return the label codes in the order of the row's nuggets; none for a verdict without labels."""
         ids = tuple(verdict.coverage)
-        if ids and not self.nuggets[row]:
-            self.nuggets[row] = self._known.setdefault(ids, ids)
+        if not ids:
+            return []
+        if not self.nuggets[row]:
+            self.nuggets[row] = self._shared.setdefault(ids, ids)
         nuggets = self.nuggets[row]
-        if ids and ids != nuggets and set(ids) != set(nuggets):
+        if ids != nuggets and set(ids) != set(nuggets):
             raise UsageError(
-                f"{where}: {self.names[row]} was judged by other nuggets than in the other runs; "
+                f"{directory}: {self.names[row]} was judged by other nuggets than in the other runs; "
                 "compare runs with the same gold"
             )
-        return [_CODES[verdict.coverage[id]] for id in nuggets] if ids else []
+        return [_CODES[verdict.coverage[id]] for id in nuggets]
 
-    def score(self, row: int, verdict: JudgedLabels, where: Path) -> float:
+    def score(self, row: int, verdict: JudgedLabels, directory: Path) -> float:
         """Return the score by the weights of the first run that has any: all runs are compared by one gold."""
         if not verdict.weights:  # a table of scores alone
             return verdict.score
-        known, whose = self._weights[row] = self._weights[row] or (verdict.weights, where)
-        if known == verdict.weights:
+        row_weights = self._weights[row]
+        if row_weights is None:
+            row_weights = self._weights[row] = (verdict.weights, directory)
+        weights, weights_from = row_weights
+        if weights == verdict.weights:
             return verdict.score
         if row not in self.differing:
-            id = next(id for id in known if known[id] != verdict.weights[id])
+            differing = [id for id in weights if weights[id] != verdict.weights[id]]
+            id = differing[0]
             self.differing[row] = (
-                f"nugget {id!r} of {self.names[row]!r} weighs {known[id]:g} in {whose} and "
-                f"{verdict.weights[id]:g} in {where}"
+                f"nugget {id!r} of {self.names[row]!r} weighs {weights[id]:g} in {weights_from} and "
+                f"{verdict.weights[id]:g} in {directory}"
             )
-        return restore_score_100((known[id], label) for id, label in verdict.coverage.items())
+        return restore_score_100((weights[id], label) for id, label in verdict.coverage.items())
 
 
 class _Column:
@@ -207,7 +232,7 @@ class _Answers:
 
 
 def _order_of_rows(rows: _Rows) -> Array:
-    """The rows in the order of their instances' names."""
+    """Return the rows in the order of their instances' names."""
     return np.array(sorted(range(len(rows.names)), key=rows.names.__getitem__), np.int64)
 
 
@@ -216,14 +241,14 @@ def _nuggets_by_row(rows: _Rows, order: Array) -> Array:
 
 
 def _places(order: Array) -> Array:
-    """For each row its place in that order."""
+    """Return for each row its place in that order."""
     places = np.empty_like(order)
     places[order] = np.arange(len(order))
     return places
 
 
-def _filled_marks(order: Array, columns: Sequence[_Answers]) -> Array:
-    """The fingerprints of all answers, shape (instances, entrants); 0 where there is no answer."""
+def _answer_marks(order: Array, columns: Sequence[_Answers]) -> Array:
+    """Return the fingerprints of all answers, shape (instances, entrants); 0 where there is no answer."""
     places = _places(order)
     marks = np.zeros((len(order), len(columns)), np.int64)
     for number, column in enumerate(columns):
@@ -231,32 +256,43 @@ def _filled_marks(order: Array, columns: Sequence[_Answers]) -> Array:
     return marks
 
 
-def _filled(
+def _scores_and_labels(
     rows: _Rows, order: Array, judges: Sequence[str], columns: Sequence[Mapping[str, _Column]]
 ) -> tuple[dict[str, Array], dict[str, Array]]:
-    place = _places(order)
+    """Fill the arrays of a board from the columns of each entrant, by judge."""
+    places = _places(order)
     lengths = _nuggets_by_row(rows, order)
     starts = np.cumsum(lengths) - lengths
-    scores = {judge: np.full((len(order), len(columns)), np.nan) for judge in judges}
-    labels = {judge: np.full((int(lengths.sum()), len(columns)), NO_LABEL, np.int8) for judge in judges}
+    scores: dict[str, Array] = {}
+    labels: dict[str, Array] = {}
+    for judge in judges:
+        scores[judge] = np.full((len(order), len(columns)), np.nan)
+        labels[judge] = np.full((int(lengths.sum()), len(columns)), NO_LABEL, np.int8)
     for number, by_judge in enumerate(columns):
         for judge, column in by_judge.items():
-            at = place[np.array(column.rows, np.int64)]
-            scores[judge][at, number] = np.array(column.scores)
+            instances = places[np.array(column.rows, np.int64)]
+            scores[judge][instances, number] = np.array(column.scores)
+            # The labels of an answer go to the rows of its instance's nuggets, which stand one after the other.
             n = np.array(column.lengths, np.int64)
             within = np.arange(n.sum()) - np.repeat(np.cumsum(n) - n, n)
-            labels[judge][np.repeat(starts[at], n) + within, number] = np.array(column.codes, np.int8)
+            nuggets = np.repeat(starts[instances], n) + within
+            labels[judge][nuggets, number] = np.array(column.codes, np.int8)
     return scores, labels
 
 
-def _order(entrant: FinishedRun) -> tuple[int, int, str]:
+def _place(entrant: FinishedRun) -> tuple[int, int, str]:
     """Sort references first, then by budget and name."""
-    reference = REFERENCES.index(entrant.system) if entrant.system in REFERENCES else 2
+    reference = len(REFERENCES)
+    if entrant.system in REFERENCES:
+        reference = REFERENCES.index(entrant.system)
     return reference, entrant.k, entrant.label
 
 
 def _ranked_judges(entrants: Sequence[FinishedRun]) -> tuple[str, ...]:
     """Order judges by how many runs they scored first, then by how many they judged at all."""
-    first = Counter(entrant.judges[0] for entrant in entrants if entrant.judges)
-    judged = Counter(judge for entrant in entrants for judge in entrant.judges)
-    return tuple(sorted(judged, key=lambda judge: (-first[judge], -judged[judge], judge)))
+    n_scored: Counter[str] = Counter()
+    n_judged: Counter[str] = Counter()
+    for entrant in entrants:
+        n_judged.update(entrant.judges)
+        n_scored.update(entrant.judges[:1])
+    return tuple(sorted(n_judged, key=lambda judge: (-n_scored[judge], -n_judged[judge], judge)))

@@ -15,7 +15,6 @@ from cts_async.analysis.board import Array
 from cts_async.analysis.disclosure import GivenAway, given_away
 from cts_async.analysis.interactions import (
     AskedQuestion,
-    Interaction,
     Interactions,
     RegionTurn,
     Scores,
@@ -27,6 +26,7 @@ from cts_async.analysis.interactions import (
 )
 from cts_async.analysis.question_types import QUESTION_TYPES, QuestionType
 from cts_async.analysis.stats import RESAMPLES, Difference, paired_difference, resampled_means
+from cts_async.protocol.audit.text import Disclosure
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,32 +66,37 @@ class Diagnosis:
 def diagnose(systems: Sequence[Interactions], orig: Scores, *, seed: int = 0) -> Diagnosis:
     """Diagnose runs over the same instances. With an empty `orig` there are no gains."""
     predictions = predict_answerability(systems, seed=seed)
-    diagnosed = tuple(
-        SystemDiagnosis(
-            system,
-            count_unknowns(system),
-            region_turns(system),
-            type_profiles([system]),
-            by_known_count(system, orig, seed=seed),
-            ask_or_not(system, predicted, orig, seed=seed),
-            _given_away(system),
+    diagnosed: list[SystemDiagnosis] = []
+    by_k: dict[int, list[Interactions]] = {}
+    for system, predicted in zip(systems, predictions, strict=True):
+        by_k.setdefault(system.k, []).append(system)
+        diagnosed.append(
+            SystemDiagnosis(
+                system=system,
+                unknowns=count_unknowns(system),
+                regions=region_turns(system),
+                profiles=type_profiles([system]),
+                known_counts=by_known_count(system, orig, seed=seed),
+                frontier=ask_or_not(system, predicted, orig, seed=seed),
+                given_away=_given_away(system),
+            )
         )
-        for system, predicted in zip(systems, predictions, strict=True)
-    )
-    by_k = {k: [one for one in systems if one.k == k] for k in sorted({system.k for system in systems})}
+    budgets: list[BudgetDiagnosis] = []
+    for k, same_k in sorted(by_k.items()):
+        budgets.append(BudgetDiagnosis(k, type_profiles(same_k), gain_per_question(same_k, orig, seed=seed)))
     return Diagnosis(
-        systems=diagnosed,
-        budgets=tuple(
-            BudgetDiagnosis(k, type_profiles(same), gain_per_question(same, orig, seed=seed))
-            for k, same in by_k.items()
-        ),
+        systems=tuple(diagnosed),
+        budgets=tuple(budgets),
         calibration=calibrate(systems, predictions, orig, seed=seed),
     )
 
 
 def _given_away(system: Interactions) -> GivenAway | None:
-    asked = (turn for row in system.rows for turn in row.turns)
-    disclosures = [turn.disclosed for turn in asked if turn.disclosed is not None]
+    disclosures: list[Disclosure] = []
+    for row in system.rows:
+        for turn in row.turns:
+            if turn.disclosed is not None:
+                disclosures.append(turn.disclosed)
     if not disclosures:
         return None
     return given_away(disclosures, people_answered=system.people_answered)
@@ -115,15 +120,26 @@ class KnownCount:
 
 def by_known_count(system: Interactions, orig: Scores, *, seed: int = 0) -> tuple[KnownCount, ...]:
     """Return one entry for each count from 0 to k."""
-    found = []
-    for known in range(system.k + 1):
-        rows = [row for row in system.rows if row.known_cnt == known]
-        scores = [row.score for row in rows if row.score is not None]
-        paired = [(row.score, orig[row.id]) for row in rows if row.score is not None and row.id in orig]
+    classes: list[KnownCount] = []
+    for known_cnt in range(system.k + 1):
+        n = 0
+        scores: list[float] = []
+        shared_scores: list[float] = []
+        orig_scores: list[float] = []
+        for row in system.rows:
+            if row.known_cnt != known_cnt:
+                continue
+            n += 1
+            if row.score is None:
+                continue
+            scores.append(row.score)
+            if row.id in orig:
+                shared_scores.append(row.score)
+                orig_scores.append(orig[row.id])
         score = paired_difference(scores, [0.0] * len(scores), seed=seed)
-        gain = paired_difference([own for own, _ in paired], [base for _, base in paired], seed=seed)
-        found.append(KnownCount(known, len(rows), score, gain))
-    return tuple(found)
+        gain = paired_difference(shared_scores, orig_scores, seed=seed)
+        classes.append(KnownCount(known_cnt, n, score, gain))
+    return tuple(classes)
 
 
 # Gain of a question by its type
@@ -144,18 +160,20 @@ def gain_per_question(
 
     `n` counts questions.
     """
-    moments, asked, differing = _moments(systems, orig)
-    if not asked.any():
+    moments, n_asked, n_differing = _moments(systems, orig)
+    if not n_asked.any():
         return {}
     points = _least_squares(moments.sum(axis=0)[None])[0]
     means = resampled_means(moments.reshape(len(moments), -1), seed, resamples)
     drawn = _least_squares(means.reshape(-1, *moments.shape[1:]))
     gains: dict[QuestionType, Difference] = {}
-    for i in np.flatnonzero(asked).tolist():
+    for i in np.flatnonzero(n_asked).tolist():
         low, high = None, None
-        if asked[i] > 1 and np.nanmax(drawn[:, i]) - np.nanmin(drawn[:, i]) > _ROUNDING:
+        if n_asked[i] > 1 and np.nanmax(drawn[:, i]) - np.nanmin(drawn[:, i]) > _ROUNDING:
             low, high = np.nanpercentile(drawn[:, i], [2.5, 97.5]).tolist()
-        gains[QUESTION_TYPES[i]] = Difference(int(asked[i]), float(points[i]), low, high, int(differing[i]))
+        gains[QUESTION_TYPES[i]] = Difference(
+            int(n_asked[i]), float(points[i]), low, high, int(n_differing[i])
+        )
     return gains
 
 
@@ -173,20 +191,22 @@ def _moments(systems: Sequence[Interactions], orig: Scores) -> tuple[Array, Arra
     size = len(QUESTION_TYPES)
     index = {kind: i for i, kind in enumerate(QUESTION_TYPES)}
     by_id: dict[str, Array] = {}
-    asked, differing = np.zeros(size, int), np.zeros(size, int)
+    n_asked, n_differing = np.zeros(size, int), np.zeros(size, int)
     for system in systems:
         for row in system.rows:
             if row.score is None or row.id not in orig:
                 continue
-            counts = np.bincount([index[turn.reading.primary] for turn in row.turns], minlength=size)
+            types = [index[turn.reading.primary] for turn in row.turns]
+            counts = np.bincount(types, minlength=size)
             sums = by_id.setdefault(row.id, np.zeros((size, size + 1)))
             sums[:, :size] += np.outer(counts, counts)
             gain = row.score - orig[row.id]
             sums[:, size] += counts * gain
-            asked += counts
+            n_asked += counts
             if abs(gain) > _ROUNDING:
-                differing += counts
-    return np.array([by_id[id] for id in sorted(by_id)]).reshape(-1, size, size + 1), asked, differing
+                n_differing += counts
+    moments = np.array([by_id[id] for id in sorted(by_id)]).reshape(-1, size, size + 1)
+    return moments, n_asked, n_differing
 
 
 def _least_squares(moments: Array) -> Array:
@@ -213,7 +233,7 @@ STRENGTH: Final = 10.0
 
 Predictions: TypeAlias = dict[str, tuple[float, ...]]
 """Predicted answerability of the questions in order, by instance."""
-_Cell: TypeAlias = tuple[object, ...]
+_Class: TypeAlias = tuple[object, ...]
 
 
 def fold_of(id: str, seed: int) -> int:
@@ -223,24 +243,27 @@ def fold_of(id: str, seed: int) -> int:
 
 def predict_answerability(systems: Sequence[Interactions], *, seed: int = 0) -> list[Predictions]:
     """Predict every question of every system out of fold, strictly between 0 and 1."""
-    asked, known = _counts((row for system in systems for row in system.rows), seed)
+    n_asked, n_known = _count_by_class(systems, seed)
 
+    # Questions are many, and their classes are few.
     @cache
-    def smoothed(cells: tuple[_Cell, ...], fold: int) -> float:
+    def smoothed(classes: tuple[_Class, ...], fold: int) -> float:
         rate, strength = 0.5, 2.0
-        for cell in cells:
-            n = asked[cell] - asked[fold, cell]
-            rate = (known[cell] - known[fold, cell] + strength * rate) / (n + strength)
+        for question_class in classes:
+            n = n_asked[question_class] - n_asked[fold, question_class]
+            n_answered = n_known[question_class] - n_known[fold, question_class]
+            rate = (n_answered + strength * rate) / (n + strength)
             strength = STRENGTH
         return rate
 
-    return [
-        {
-            row.id: tuple(smoothed(_cells(turn), fold_of(row.id, seed)) for turn in row.turns)
-            for row in system.rows
-        }
-        for system in systems
-    ]
+    predictions: list[Predictions] = []
+    for system in systems:
+        by_instance: Predictions = {}
+        for row in system.rows:
+            fold = fold_of(row.id, seed)
+            by_instance[row.id] = tuple(smoothed(_classes(turn), fold) for turn in row.turns)
+        predictions.append(by_instance)
+    return predictions
 
 
 def any_answered(predictions: Sequence[float]) -> float:
@@ -251,25 +274,26 @@ def any_answered(predictions: Sequence[float]) -> float:
     return chance
 
 
-def _cells(turn: AskedQuestion) -> tuple[_Cell, ...]:
+def _classes(turn: AskedQuestion) -> tuple[_Class, ...]:
     """The classes that a question belongs to, the most general first."""
-    kind = turn.reading.primary
-    return (), (kind,), (kind, turn.language, turn.turn)
+    primary = turn.reading.primary
+    return (), (primary,), (primary, turn.language, turn.turn)
 
 
-def _counts(rows: Iterable[Interaction], seed: int) -> tuple[Counter[_Cell], Counter[_Cell]]:
+def _count_by_class(systems: Sequence[Interactions], seed: int) -> tuple[Counter[_Class], Counter[_Class]]:
     """Count questions and known answers by class: over all folds, and by fold as (fold, class)."""
-    asked: Counter[_Cell] = Counter()
-    known: Counter[_Cell] = Counter()
-    for row in rows:
-        fold = fold_of(row.id, seed)
-        for turn in row.turns:
-            for cell in _cells(turn):
-                keys = (cell, (fold, cell))
-                asked.update(keys)
-                if turn.known:
-                    known.update(keys)
-    return asked, known
+    n_asked: Counter[_Class] = Counter()
+    n_known: Counter[_Class] = Counter()
+    for system in systems:
+        for row in system.rows:
+            fold = fold_of(row.id, seed)
+            for turn in row.turns:
+                for question_class in _classes(turn):
+                    keys = (question_class, (fold, question_class))
+                    n_asked.update(keys)
+                    if turn.known:
+                        n_known.update(keys)
+    return n_asked, n_known
 
 
 # Calibration: the Brier score (Brier, 1950) is the mean squared difference of prediction and outcome, 0 is best. Its
@@ -312,29 +336,35 @@ class Calibration:
     @property
     def skill(self) -> float | None:
         """Share of the reference's error that the predictions save; None if the reference has no error."""
-        return 1 - self.brier / self.reference if self.reference else None
+        if not self.reference:
+            return None
+        return 1 - self.brier / self.reference
 
 
 def calibrate(
     systems: Sequence[Interactions], predictions: Sequence[Predictions], orig: Scores, *, seed: int = 0
 ) -> Calibration | None:
     """Compare the predictions with the answers; None if nothing was asked."""
-    every: list[_Outcome] = []
-    alone: list[_Outcome] = []
+    outcomes: list[_Outcome] = []
+    with_gain: list[_Outcome] = []
     for system, predicted in zip(systems, predictions, strict=True):
         for row in system.rows:
-            scored = system.k == 1 and row.score is not None and row.id in orig
             for turn, p in zip(row.turns, predicted[row.id], strict=True):
-                every.append(_Outcome(p, turn.known))
-                if scored and row.score is not None:
-                    alone.append(_Outcome(p, turn.known, row.score, orig[row.id]))
-    if not every:
+                outcomes.append(_Outcome(p, turn.known))
+                # With several questions the gain of an instance is that of all of them together.
+                if system.k == 1 and row.score is not None and row.id in orig:
+                    with_gain.append(_Outcome(p, turn.known, row.score, orig[row.id]))
+    if not outcomes:
         return None
-    n = len(every)
-    rate = sum(outcome.known for outcome in every) / n
-    error = sum((outcome.predicted - outcome.known) ** 2 for outcome in every)
+    n = len(outcomes)
+    rate = sum(outcome.known for outcome in outcomes) / n
+    error = sum((outcome.predicted - outcome.known) ** 2 for outcome in outcomes)
     return Calibration(
-        n, error / n, rate * (1 - rate), _bins(every, seed, gains=False), _bins(alone, seed, gains=True)
+        n=n,
+        brier=error / n,
+        reference=rate * (1 - rate),
+        bins=_bins(outcomes, seed, gains=False),
+        gain_bins=_bins(with_gain, seed, gains=True),
     )
 
 
@@ -353,24 +383,19 @@ def _bins(outcomes: Iterable[_Outcome], seed: int, *, gains: bool) -> tuple[Bin,
     groups: list[list[_Outcome]] = [[] for _ in range(BINS)]
     for outcome in outcomes:
         groups[min(int(outcome.predicted * BINS), BINS - 1)].append(outcome)
-    bins = []
+    bins: list[Bin] = []
     for i, group in enumerate(groups):
         if not group:
             continue
-        gain = None
+        n = len(group)
+        predicted = sum(outcome.predicted for outcome in group) / n
+        n_known = sum(outcome.known for outcome in group)
+        gain: Difference | None = None
         if gains:
             scores = [outcome.score for outcome in group]
-            gain = paired_difference(scores, [outcome.orig for outcome in group], seed=seed)
-        bins.append(
-            Bin(
-                low=i / BINS,
-                high=(i + 1) / BINS,
-                n=len(group),
-                predicted=sum(outcome.predicted for outcome in group) / len(group),
-                known=sum(outcome.known for outcome in group),
-                gain=gain,
-            )
-        )
+            orig_scores = [outcome.orig for outcome in group]
+            gain = paired_difference(scores, orig_scores, seed=seed)
+        bins.append(Bin(i / BINS, (i + 1) / BINS, n, predicted, n_known, gain))
     return tuple(bins)
 
 
@@ -422,13 +447,13 @@ def ask_or_not(
     if not rows:
         return None
     chance = np.array([any_answered(predictions[row.id]) for row in rows])
-    asked = np.array([row.score for row in rows], float)
-    unasked = np.array([orig[row.id] for row in rows], float)
+    run_scores = np.array([row.score for row in rows], float)
+    orig_scores = np.array([orig[row.id] for row in rows], float)
     folds = np.array([fold_of(row.id, seed) for row in rows])
-    points = _trace(chance, asked, unasked)
-    decided = _decide_by_validation(chance, asked, unasked, folds)
-    outcome = np.where(decided, asked, unasked)
-    over_always = paired_difference(outcome, asked, seed=seed)
+    points = _trace(chance, run_scores, orig_scores)
+    decided = _decide_by_validation(chance, run_scores, orig_scores, folds)
+    outcome = np.where(decided, run_scores, orig_scores)
+    over_always = paired_difference(outcome, run_scores, seed=seed)
     assert over_always is not None
     return Frontier(
         n=len(rows),
@@ -440,14 +465,17 @@ def ask_or_not(
     )
 
 
-def _trace(chance: Array, asked: Array, unasked: Array) -> tuple[FrontierPoint, ...]:
+def _trace(chance: Array, run_scores: Array, orig_scores: Array) -> tuple[FrontierPoint, ...]:
+    """Return never asking, then for each distinct chance the share asked and the mean with it as the threshold."""
     n = len(chance)
     order = np.argsort(-chance, kind="stable")
     ranked = chance[order]
-    totals = unasked.sum() + np.cumsum((asked - unasked)[order])
+    totals = orig_scores.sum() + np.cumsum((run_scores - orig_scores)[order])
     ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), n - 1)  # the last of each distinct prediction
-    never = FrontierPoint(None, 0.0, float(unasked.mean()))
-    return never, *(FrontierPoint(float(ranked[i]), float((i + 1) / n), float(totals[i] / n)) for i in ends)
+    points = [FrontierPoint(None, 0.0, float(orig_scores.mean()))]
+    for i in ends:
+        points.append(FrontierPoint(float(ranked[i]), float((i + 1) / n), float(totals[i] / n)))
+    return tuple(points)
 
 
 def _best(points: Sequence[FrontierPoint]) -> FrontierPoint:
@@ -457,15 +485,17 @@ def _best(points: Sequence[FrontierPoint]) -> FrontierPoint:
 
 def _area(points: Sequence[FrontierPoint]) -> float:
     """Sum the trapezoids between the frontier and the straight line from its first to its last point."""
-    first, last = points[0].mean_score, points[-1].mean_score
-    heights = [p.mean_score - (first + (last - first) * p.share_asked) for p in points]
-    return sum(
-        (after.share_asked - before.share_asked) * (low + high) / 2
-        for before, after, low, high in zip(points, points[1:], heights, heights[1:], strict=False)
-    )
+    never, always = points[0].mean_score, points[-1].mean_score
+    trapezoids: list[float] = []
+    share_before = height_before = 0.0
+    for point in points:
+        height = point.mean_score - (never + (always - never) * point.share_asked)
+        trapezoids.append((point.share_asked - share_before) * (height_before + height) / 2)
+        share_before, height_before = point.share_asked, height
+    return sum(trapezoids)
 
 
-def _decide_by_validation(chance: Array, asked: Array, unasked: Array, folds: Array) -> Array:
+def _decide_by_validation(chance: Array, run_scores: Array, orig_scores: Array, folds: Array) -> Array:
     """Decide for each instance whether to ask, by the threshold that is best on the other folds."""
     decided = np.zeros(len(chance), bool)
     for fold in range(FOLDS):
@@ -475,6 +505,6 @@ def _decide_by_validation(chance: Array, asked: Array, unasked: Array, folds: Ar
         if inside.all():
             decided[inside] = True  # no other fold to learn a threshold from: ask, as the benchmark does
             continue
-        threshold = _best(_trace(chance[~inside], asked[~inside], unasked[~inside])).threshold
+        threshold = _best(_trace(chance[~inside], run_scores[~inside], orig_scores[~inside])).threshold
         decided[inside] = threshold is not None and chance[inside] >= threshold
     return decided

@@ -100,7 +100,8 @@ class Interactions:
     @property
     def n_turns(self) -> int:
         """The larger of k and the most questions of an instance; k of question files may be unknown."""
-        return max([self.k, *(len(row.turns) for row in self.rows)])
+        longest = max((len(row.turns) for row in self.rows), default=0)
+        return max(self.k, longest)
 
     @property
     def n_missing(self) -> int:
@@ -119,15 +120,13 @@ def interaction(
 
     `disclosed` has what each answer gives away, in the same order; it may be shorter.
     """
-    turns = tuple(
-        AskedQuestion(turn, read(question), language_of(question), known, _at(disclosed, turn))
-        for turn, (question, known) in enumerate(pairs, start=1)
-    )
-    return Interaction(id, turns, score)
-
-
-def _at(disclosed: Sequence[Disclosure | None], turn: int) -> Disclosure | None:
-    return disclosed[turn - 1] if turn <= len(disclosed) else None
+    turns: list[AskedQuestion] = []
+    for turn, (question, is_known) in enumerate(pairs, start=1):
+        disclosed_at_turn: Disclosure | None = None
+        if turn <= len(disclosed):
+            disclosed_at_turn = disclosed[turn - 1]
+        turns.append(AskedQuestion(turn, read(question), language_of(question), is_known, disclosed_at_turn))
+    return Interaction(id, tuple(turns), score)
 
 
 def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) -> Interactions:
@@ -144,9 +143,8 @@ def interactions_of(run: FinishedRun, read: Reader, judge: str | None = None) ->
         if len(item.questions) != len(item.answers):
             problem = f"{item.id}: {len(item.questions)} questions and {len(item.answers)} answers"
             raise InputError(run.directory / "results.jsonl", problem, field="answers")
-        pairs = (
-            (question, not unknown) for question, unknown in zip(item.questions, item.unknown, strict=True)
-        )
+        is_known = [not unknown for unknown in item.unknown]
+        pairs = zip(item.questions, is_known, strict=True)
         score: float | None = None
         if isinstance(item, FailedItem):
             n_failed_later += 1
@@ -179,13 +177,20 @@ _TEXT_KEYS: Final = {
 
 def run_texts(directory: Path, names: Collection[str]) -> Iterator[InstanceTexts]:
     """Read the texts of these names from a run, of the instances whose questions were all answered."""
+    # Answers are most of a run: what nobody asked for stays out of memory.
     unread = [key for name, key in _TEXT_KEYS.items() if name not in names]
     for item in read_run(directory, without=unread).answered_items:
         answer = ""
         if isinstance(item, Item):
             answer = item.answer
         yield InstanceTexts(
-            item.id, item.intent, item.query, item.questions, item.answers, item.rewritten_query, answer
+            id=item.id,
+            intent=item.intent,
+            query=item.query,
+            questions=item.questions,
+            answers=item.answers,
+            rewritten_query=item.rewritten_query,
+            answer=answer,
         )
 
 
@@ -224,31 +229,43 @@ class Unknowns:
     @property
     def ua_unknown_rate(self) -> float | None:
         """Fraction of answers that are `unknown` (table 4)."""
-        return self.unknown / self.answers if self.answers else None
+        return _ratio(self.unknown, self.answers)
 
     @property
     def all_unknown(self) -> float | None:
         """Fraction of instances whose answers are all `unknown` (table 7)."""
         return self.known_cnt_rate(0)
 
-    def known_cnt_rate(self, known: int) -> float | None:
+    def known_cnt_rate(self, known_cnt: int) -> float | None:
         """Fraction of instances with exactly so many known answers (table 7); None beyond k."""
-        if not self.n or known >= len(self.known_cnt):
+        if known_cnt >= len(self.known_cnt):
             return None
-        return self.known_cnt[known] / self.n
+        return _ratio(self.known_cnt[known_cnt], self.n)
+
+
+def _ratio(n: int, total: int) -> float | None:
+    """A rate of nothing is no rate, and differs from 0."""
+    if not total:
+        return None
+    return n / total
 
 
 def count_unknowns(system: Interactions) -> Unknowns:
     """Count the answers of one run, without the instances that failed before all of theirs were given."""
-    known_cnt = Counter(row.known_cnt for row in system.rows)
-    asked = Counter(turn.turn for row in system.rows for turn in row.turns)
-    unknown = Counter(turn.turn for row in system.rows for turn in row.turns if not turn.known)
+    known_cnt = [0] * (system.n_turns + 1)
+    n_answers = [0] * system.n_turns
+    n_unknown = [0] * system.n_turns
+    for row in system.rows:
+        known_cnt[row.known_cnt] += 1
+        for turn in row.turns:
+            n_answers[turn.turn - 1] += 1
+            n_unknown[turn.turn - 1] += not turn.known
     return Unknowns(
         n=len(system.rows),
-        answers=asked.total(),
-        unknown=unknown.total(),
-        known_cnt=tuple(known_cnt[known] for known in range(system.n_turns + 1)),
-        by_turn=tuple((asked[turn], unknown[turn]) for turn in range(1, system.n_turns + 1)),
+        answers=sum(n_answers),
+        unknown=sum(n_unknown),
+        known_cnt=tuple(known_cnt),
+        by_turn=tuple(zip(n_answers, n_unknown, strict=True)),
     )
 
 
@@ -272,44 +289,54 @@ class RegionTurn:
     @property
     def unknown_rate(self) -> float | None:
         """Fraction of region-only questions answered `unknown`; None if there are none."""
-        return self.region_only_unknown / self.region_only if self.region_only else None
+        return _ratio(self.region_only_unknown, self.region_only)
 
 
 def region_turns(system: Interactions) -> tuple[RegionTurn, ...]:
     """Count the region questions of each turn, in order."""
     by_turn: list[list[AskedQuestion]] = [[] for _ in range(system.n_turns)]
     for row in system.rows:
-        for asked in row.turns:
-            by_turn[asked.turn - 1].append(asked)
-    return tuple(
-        RegionTurn(
-            system.label,
-            system.k,
-            turn,
-            questions=len(asked),
-            about_region=sum(one.reading.mentions_region for one in asked),
-            region_only=sum(one.reading.region_only for one in asked),
-            region_only_unknown=sum(one.reading.region_only and not one.known for one in asked),
+        for question in row.turns:
+            by_turn[question.turn - 1].append(question)
+    turns: list[RegionTurn] = []
+    for turn, questions in enumerate(by_turn, start=1):
+        region_only = [question for question in questions if question.reading.region_only]
+        turns.append(
+            RegionTurn(
+                label=system.label,
+                k=system.k,
+                turn=turn,
+                questions=len(questions),
+                about_region=sum(question.reading.mentions_region for question in questions),
+                region_only=len(region_only),
+                region_only_unknown=sum(not question.known for question in region_only),
+            )
         )
-        for turn, asked in enumerate(by_turn, start=1)
-    )
+    return tuple(turns)
 
 
 def cq_region_rate(turns: Iterable[RegionTurn]) -> float | None:
     """Fraction of clarification questions about region or location (table 4); None without questions."""
-    counted = list(turns)
-    questions = sum(turn.questions for turn in counted)
-    return sum(turn.about_region for turn in counted) / questions if questions else None
+    n_questions = n_about_region = 0
+    for turn in turns:
+        n_questions += turn.questions
+        n_about_region += turn.about_region
+    return _ratio(n_about_region, n_questions)
 
 
 def unknown_ranges(turns: Iterable[RegionTurn]) -> dict[int, tuple[RegionTurn, RegionTurn]]:
     """Return the turns with the lowest and the highest unknown rate of region-only questions, by k (table 8)."""
     by_k: dict[int, list[tuple[float, RegionTurn]]] = {}
     for turn in turns:
-        if (rate := turn.unknown_rate) is not None:
-            by_k.setdefault(turn.k, []).append((rate, turn))
-    rate_of = itemgetter(0)
-    return {k: (min(rated, key=rate_of)[1], max(rated, key=rate_of)[1]) for k, rated in sorted(by_k.items())}
+        if turn.unknown_rate is not None:
+            by_k.setdefault(turn.k, []).append((turn.unknown_rate, turn))
+    ranges: dict[int, tuple[RegionTurn, RegionTurn]] = {}
+    for k, rated in sorted(by_k.items()):
+        # By the rate alone, so that of equal rates the earliest turn is named.
+        _, lowest = min(rated, key=itemgetter(0))
+        _, highest = max(rated, key=itemgetter(0))
+        ranges[k] = lowest, highest
+    return ranges
 
 
 # Types of questions (beyond the paper)
@@ -329,12 +356,12 @@ class TypeProfile:
     @property
     def share(self) -> float | None:
         """Fraction of all questions; the shares of all types add up to 1."""
-        return self.n / self.of if self.of else None
+        return _ratio(self.n, self.of)
 
     @property
     def answerability(self) -> float | None:
         """Fraction of this type's questions whose answer is not `unknown`."""
-        return self.known / self.n if self.n else None
+        return _ratio(self.known, self.n)
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -344,13 +371,24 @@ class TypeProfile:
 
 def type_profiles(systems: Iterable[Interactions]) -> tuple[TypeProfile, ...]:
     """Count every type over the questions of all the systems together."""
-    questions = [asked for system in systems for row in system.rows for asked in row.turns]
-    asked = Counter((one.reading.primary, one.turn) for one in questions)
-    known = Counter((one.reading.primary, one.turn) for one in questions if one.known)
-    profiles = []
+    n_asked: Counter[tuple[QuestionType, int]] = Counter()
+    n_known: Counter[tuple[QuestionType, int]] = Counter()
+    last_turns: dict[QuestionType, int] = {}
+    for system in systems:
+        for row in system.rows:
+            for question in row.turns:
+                kind, turn = question.reading.primary, question.turn
+                n_asked[kind, turn] += 1
+                n_known[kind, turn] += question.known
+                last_turns[kind] = max(last_turns.get(kind, 0), turn)
+    profiles: list[TypeProfile] = []
     for kind in QUESTION_TYPES:
-        last = max((turn for of, turn in asked if of == kind), default=0)
-        by_turn = tuple((asked[kind, turn], known[kind, turn]) for turn in range(1, last + 1))
-        n, answered = (sum(counts) for counts in zip(*by_turn, strict=True)) if by_turn else (0, 0)
-        profiles.append(TypeProfile(kind, n, len(questions), answered, by_turn))
+        n_of_kind = n_known_of_kind = 0
+        by_turn: list[tuple[int, int]] = []
+        # A profile ends with the last turn at which its type was asked.
+        for turn in range(1, last_turns.get(kind, 0) + 1):
+            n_of_kind += n_asked[kind, turn]
+            n_known_of_kind += n_known[kind, turn]
+            by_turn.append((n_asked[kind, turn], n_known[kind, turn]))
+        profiles.append(TypeProfile(kind, n_of_kind, n_asked.total(), n_known_of_kind, tuple(by_turn)))
     return tuple(profiles)

@@ -30,36 +30,48 @@ class Lexicon:
     """
 
     def __init__(self, words: Mapping[QuestionType, str], *, inflected: bool = False) -> None:
-        spelled = [
-            (spelling, kind)
-            for kind, listed in words.items()
-            for word in listed.split()
-            for spelling in (_singular_and_plural(word.replace("_", " ")) if inflected else (word,))
-        ]
-        self._types: dict[str, QuestionType] = dict(spelled)
+        self._types: dict[str, QuestionType] = {}
+        for kind, listed in words.items():
+            for word in listed.split():
+                spellings: tuple[str, ...] = (word,)
+                if inflected:
+                    spellings = _singular_and_plural(word.replace("_", " "))
+                self._types.update(dict.fromkeys(spellings, kind))
+        # The first alternative that matches wins, so the longest has to come first.
         longest_first = sorted(self._types, key=len, reverse=True)
         pattern = "|".join(map(re.escape, longest_first))
-        self._words = re.compile(rf"\b(?:{pattern})\b" if inflected else pattern)
-        self._ending = re.compile(rf"(?:{self._words.pattern})$")
+        # Chinese is written without spaces: it has no word boundaries.
+        if inflected:
+            pattern = rf"\b(?:{pattern})\b"
+        self._words = re.compile(pattern)
+        self._ending = re.compile(rf"(?:{pattern})$")
 
     def find(self, text: str) -> Iterator[tuple[int, QuestionType]]:
         """Yield the position and type of each typed word, in the order of the text."""
-        for found in self._words.finditer(text):
-            if (kind := self._types[found[0]]) != "other":
-                yield found.start(), kind
+        for match in self._words.finditer(text):
+            kind = self._types[match[0]]
+            if kind != "other":
+                yield match.start(), kind
 
     def first(self, text: str) -> QuestionType | None:
         """Return the type of the first typed word, or None."""
-        return next((kind for _, kind in self.find(text)), None)
+        for _, kind in self.find(text):
+            return kind
+        return None
 
     def last(self, text: str) -> QuestionType | None:
         """Return the type of the last typed word, or None."""
-        return next((kind for _, kind in reversed(list(self.find(text)))), None)
+        kinds = [kind for _, kind in self.find(text)]
+        if not kinds:
+            return None
+        return kinds[-1]
 
     def ending(self, text: str) -> QuestionType | None:
         """Return the type of the typed word that the text ends with, or None."""
-        found = self._ending.search(text)
-        return None if found is None or self._types[found[0]] == "other" else self._types[found[0]]
+        match = self._ending.search(text)
+        if match is None or self._types[match[0]] == "other":
+            return None
+        return self._types[match[0]]
 
 
 Phrases: TypeAlias = tuple[tuple[re.Pattern[str], QuestionType], ...]
@@ -70,16 +82,20 @@ def rules(language: Literal["en", "zh"]) -> tuple[dict[str, Lexicon], Phrases, d
     that have a type whatever noun is near them, and other patterns by name.
     """
     tables = tomllib.loads(_WORDS.read_text(encoding="utf-8"))
-    words = {name: Lexicon(listed, inflected=language == "en") for name, listed in tables[language].items()}
+    lexicons: dict[str, Lexicon] = {}
+    for name, words in tables[language].items():
+        lexicons[name] = Lexicon(words, inflected=language == "en")
     phrases = tuple((re.compile(pattern), kind) for kind, pattern in tables["phrases"][language])
     patterns = {name: re.compile(pattern) for name, pattern in tables["patterns"][language].items()}
-    return words, phrases, patterns
+    return lexicons, phrases, patterns
 
 
 def _singular_and_plural(word: str) -> tuple[str, ...]:
     if word.endswith("y") and word[-2:-1] not in "aeiou":
         return word, f"{word[:-1]}ies"
-    return word, f"{word}es" if word.endswith(("s", "x", "ch", "sh")) else f"{word}s"
+    if word.endswith(("s", "x", "ch", "sh")):
+        return word, f"{word}es"
+    return word, f"{word}s"
 
 
 # Regions that a query names, and the regions that enclose them
@@ -90,23 +106,27 @@ def regions_in(text: str) -> frozenset[str]:
 
     Of overlapping names the longest counts: "West Virginia" does not name Virginia.
     """
-    pattern, by_name = _pattern()
-    normalised = unicodedata.normalize("NFKC", text)
-    names = (match.group() for match in pattern.finditer(normalised))
-    return frozenset(by_name.get(name) or by_name[name.casefold()] for name in names)
+    pattern, by_name = _name_pattern()
+    regions: set[str] = set()
+    for match in pattern.finditer(unicodedata.normalize("NFKC", text)):
+        name = match.group()
+        regions.add(by_name.get(name) or by_name[name.casefold()])
+    return frozenset(regions)
 
 
 def lower_case_names() -> tuple[str, ...]:
     """Return all names in lower case, without those that are other words then (us, turkey)."""
-    return tuple(name.casefold() for name in _regions()[1] if not name.startswith("="))
+    _, spellings = _regions()
+    return tuple(name.casefold() for name in spellings if not name.startswith("="))
 
 
 def enclosing(region: str) -> Iterator[str]:
     """Yield the regions that this one lies in, the smallest first."""
-    parents = _regions()[0]
-    while parent := parents[region]:
+    parents, _ = _regions()
+    parent = parents[region]
+    while parent:
         yield parent
-        region = parent
+        parent = parents[parent]
 
 
 @cache
@@ -114,29 +134,40 @@ def _regions() -> tuple[Mapping[str, str], Mapping[str, str]]:
     """Parse the file: the parent of each region ("" for a continent), and the region by spelling, "=" included."""
     parents: dict[str, str] = {}
     spellings: dict[str, str] = {}
-    path: list[str] = []
+    outer: list[str] = []
     for line in _REGIONS.read_text(encoding="utf-8").splitlines():
         if line.startswith("#"):
             continue
         depth = (len(line) - len(line.lstrip())) // 2
         names = [name.strip() for name in line.split("/")]
         region = names[0].removeprefix("=")
-        path = [*path[:depth], region]
-        parents[region] = path[-2] if depth else ""
+        del outer[depth:]
+        parents[region] = ""
+        if outer:
+            parents[region] = outer[-1]
+        outer.append(region)
         spellings.update(dict.fromkeys(names, region))
     return parents, spellings
 
 
 @cache
-def _pattern() -> tuple[re.Pattern[str], Mapping[str, str]]:
+def _name_pattern() -> tuple[re.Pattern[str], Mapping[str, str]]:
     """Compile a pattern for all names, and map names to regions (in lower case but for those marked with "=")."""
     by_name: dict[str, str] = {}
-    alternatives = []
-    for spelling, region in _regions()[1].items():
-        exact, name = spelling.startswith("="), spelling.removeprefix("=")
-        by_name[name if exact else name.casefold()] = region
-        text = re.escape(name) if exact else f"(?i:{re.escape(name)})"
+    pattern_by_name: dict[str, str] = {}
+    _, spellings = _regions()
+    for spelling, region in spellings.items():
+        name = spelling.removeprefix("=")
+        pattern = re.escape(name)
+        if spelling.startswith("="):
+            by_name[name] = region
+        else:
+            by_name[name.casefold()] = region
+            pattern = f"(?i:{pattern})"
         # Latin names need word boundaries; Chinese is written without them.
-        alternatives.append((len(name), rf"(?<![A-Za-z]){text}(?![A-Za-z])" if name[0].isascii() else text))
-    alternatives.sort(key=lambda one: -one[0])
-    return re.compile("|".join(text for _, text in alternatives)), by_name
+        if name[0].isascii():
+            pattern = rf"(?<![A-Za-z]){pattern}(?![A-Za-z])"
+        pattern_by_name[name] = pattern
+    # The first alternative that matches wins: "West Virginia" has to come before "Virginia".
+    longest_first = sorted(pattern_by_name, key=len, reverse=True)
+    return re.compile("|".join(pattern_by_name[name] for name in longest_first)), by_name

@@ -71,7 +71,9 @@ class QueryForms:
     def reached(self) -> float:
         """The share of the terms that q* has and q lacks which the searched query has; 1.0 if q lacks none."""
         hidden = self._hidden
-        return len(hidden & terms_of(self.searched).every) / len(hidden) if hidden else 1.0
+        if not hidden:
+            return 1.0
+        return len(hidden & terms_of(self.searched).every) / len(hidden)
 
     @property
     def unasked(self) -> frozenset[str]:
@@ -84,12 +86,15 @@ class QueryForms:
             return frozenset()
         searched = terms_of(self.searched).every
         characters = frozenset(self.searched)
-        return frozenset(
-            term for term in self._hidden - searched if not (is_chinese(term) and characters.issuperset(term))
-        )
+        unasked: set[str] = set()
+        for term in self._hidden - searched:
+            if not is_chinese(term) or not characters.issuperset(term):
+                unasked.add(term)
+        return frozenset(unasked)
 
     @property
     def _hidden(self) -> frozenset[str]:
+        """The terms that q* has and q lacks: what a clarification is to find out."""
         return terms_of(self.intent).content - terms_of(self.query).every
 
 
@@ -115,40 +120,48 @@ def nugget_losses(
 
     `documents` is None without a trace.
     """
-    texts = [gold[label.id].text for label in labels if label.id in gold]
-    wanted = frozenset[str]().union(*(terms_of(text).every for text in texts))
-    found = [_Read(one, wanted) for one in documents or ()]
-    missed: Stage = "not_found" if queries.reached >= FULL_AT else "not_asked"
+    nugget_terms: set[str] = set()
+    for label in labels:
+        if label.id in gold:
+            nugget_terms.update(terms_of(gold[label.id].text).every)
+    read_documents: list[_ReadDocument] = []
+    for document in documents or ():
+        read_documents.append(_ReadDocument(document, frozenset(nugget_terms)))
+    unseen: Stage = "not_asked"
+    if queries.reached >= FULL_AT:
+        unseen = "not_found"
     unasked = queries.unasked
     total = sum(label.weight for label in labels)
-    losses = []
+    losses: list[NuggetLoss] = []
     for label in labels:
         nugget = gold.get(label.id)
         points = 100 * label.weight * (1 - GAIN[label.coverage]) / total
         loss = NuggetLoss(label.id, points, "unknown")
         if nugget is not None and nugget.text and documents is not None:
-            stage, document = _furthest(nugget, found)
+            stage, evidence = _furthest(nugget, read_documents)
             # What nobody asked for cannot be missed by who searches and reads, even where it was in sight.
             if unasked & terms_of(nugget.text).content:
                 stage = "not_asked"
-            loss = replace(loss, stage=stage or missed, document=document, unplaced=not nugget.placed)
+            loss = replace(loss, stage=stage or unseen, document=evidence, unplaced=not nugget.placed)
+        # The document of a covered nugget is shown as well: where the answer has it from.
         if label.coverage == "full":
             loss = replace(loss, stage="said")
         losses.append(loss)
     return tuple(losses)
 
 
-class _Read:
+class _ReadDocument:
     """A document, taken apart once for all nuggets."""
 
-    def __init__(self, document: Document, wanted: frozenset[str]) -> None:
-        """`wanted` are the terms of all nuggets: no others are looked for."""
-        self.document, self.url, self._wanted = document, canonical_url(document.url), wanted
-        self._terms = terms_among(f"{document.title}\n{document.text}", wanted)
+    def __init__(self, document: Document, nugget_terms: frozenset[str]) -> None:
+        """`nugget_terms` are the terms of all nuggets: no others are looked for."""
+        self.document, self.url, self._nugget_terms = document, canonical_url(document.url), nugget_terms
+        self._terms = terms_among(f"{document.title}\n{document.text}", nugget_terms)
 
+    # Only for a nugget that no opened document holds: the whole page is much longer than what was read of it.
     @cached_property
     def _unread_terms(self) -> frozenset[str]:
-        return terms_among(self.document.unread, self._wanted)
+        return terms_among(self.document.unread, self._nugget_terms)
 
     def holds(self, nugget: GoldNugget) -> bool:
         return lexical_coverage(nugget.text, self._terms)[0] == "full"
@@ -161,27 +174,35 @@ class _Read:
         return lexical_coverage(nugget.text, self._unread_terms)[0] == "full"
 
 
-def _furthest(nugget: GoldNugget, found: Sequence[_Read]) -> tuple[Stage | None, Document | None]:
-    """How far a nugget came, and by which document, the first of those; None if no document had it."""
-    pages = [one for one in found if one.document.kind == "page"]
+def _furthest(nugget: GoldNugget, documents: Sequence[_ReadDocument]) -> tuple[Stage | None, Document | None]:
+    """Return how far a nugget came, and the first document that shows it; (None, None) if no document had it."""
+    pages = [document for document in documents if document.document.kind == "page"]
     opened = {page.url for page in pages}
-    holders = [one for one in found if one.holds(nugget)]
-    own, references = (frozenset(map(canonical_url, urls)) for urls in (nugget.sources, nugget.references))
-    for one in holders:
-        if one.url in opened:
-            return "read", one.document
+    holders = [document for document in documents if document.holds(nugget)]
+    sources = frozenset(map(canonical_url, nugget.sources))
+    references = frozenset(map(canonical_url, nugget.references))
+    # A result counts as read if its page was opened: it led there.
+    for holder in holders:
+        if holder.url in opened:
+            return "read", holder.document
     for page in pages:
         if page.has_unread(nugget):
             return "found", page.document
+    # The gold says that the page has it, if in other words than the nugget's.
     for page in pages:
-        if page.url in own:
+        if page.url in sources:
             return "read", page.document
     if holders:
         return "found", holders[0].document
-    unread = [one for one in found if one.url in own | references and one.url not in opened]
+    unread: list[_ReadDocument] = []
+    for document in documents:
+        if document.url in sources | references and document.url not in opened:
+            unread.append(document)
+    if not unread:
+        return None, None
     # A reference may be the source of another nugget: the one with most of its words is the likeliest.
-    likeliest = max(unread, key=lambda one: one.recall(nugget), default=None)
-    return ("found", likeliest.document) if likeliest else (None, None)
+    likeliest = max(unread, key=lambda document: document.recall(nugget))
+    return "found", likeliest.document
 
 
 # --- Whole runs
@@ -202,17 +223,23 @@ class SystemLosses:
     @property
     def known(self) -> bool:
         """False if nothing is known of any lost point."""
-        return not self.lost["unknown"] or any(self.lost[stage] for stage in STAGES if stage != "unknown")
+        if not self.lost["unknown"]:
+            return True
+        return any(self.lost[stage] for stage in STAGES if stage != "unknown")
 
 
 def system_losses(label: str, instances: Iterable[Sequence[NuggetLoss]]) -> SystemLosses | None:
     """Sum up the instances of a system, whatever their order; None without any."""
-    every = list(instances)
-    if not every:
+    points: dict[Stage, list[float]] = {stage: [] for stage in STAGES}
+    n = n_unplaced = 0
+    for losses in instances:
+        n += 1
+        for loss in losses:
+            n_unplaced += loss.unplaced
+            if loss.stage != "said":
+                points[loss.stage].append(loss.points)
+    if not n:
         return None
-    lost = {
-        stage: fsum(loss.points for losses in every for loss in losses if loss.stage == stage) / len(every)
-        for stage in STAGES
-    }
-    n_unplaced = sum(loss.unplaced for losses in every for loss in losses)
-    return SystemLosses(label, len(every), 100 - fsum(lost.values()), lost, n_unplaced)
+    # An exact sum: its last digits do not depend on the order of the instances.
+    lost = {stage: fsum(points[stage]) / n for stage in STAGES}
+    return SystemLosses(label, n, 100 - fsum(lost.values()), lost, n_unplaced)

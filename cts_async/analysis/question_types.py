@@ -57,9 +57,11 @@ def read_question(question: str) -> Reading:
     """Classify a question by its words; an empty text is `other`."""
     text = unicodedata.normalize("NFKC", question).casefold().replace("’", "'")
     language = questions_zh if language_of(text) == "zh" else questions_en
-    types = language.asked_types(language.EXAMPLES.sub("", text)) or language.asked_types(text)
+    without_examples = language.EXAMPLES.sub("", text)
+    types = language.asked_types(without_examples) or language.asked_types(text)
     # Names of places do not count as a mention.
-    mentions_region = "region" in types or any(kind == "region" for _, kind in language.MENTIONS.find(text))
+    mentioned = {kind for _, kind in language.MENTIONS.find(text)}
+    mentions_region = "region" in types or "region" in mentioned
     return Reading(tuple(dict.fromkeys(types)) or ("other",), mentions_region)
 
 
@@ -71,9 +73,11 @@ class OwnLabels:
         self._seen: dict[str, bool] = {}
 
     def __call__(self, question: str) -> Reading:
-        found = self._readings.get(question.strip())
-        self._seen[question] = found is not None
-        return read_question(question) if found is None else found
+        reading = self._readings.get(question.strip())
+        self._seen[question] = reading is not None
+        if reading is None:
+            return read_question(question)
+        return reading
 
     @property
     def note(self) -> str:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterator, Sequence
+from itertools import chain, pairwise
+from operator import itemgetter
 from typing import Final
 
-from cts_async.analysis.lexicon import (
-    QUESTION_TYPES,
-    Lexicon,
-    QuestionType,
-    lower_case_names,
-    rules,
-)
+from cts_async.analysis.lexicon import QUESTION_TYPES, Lexicon, QuestionType, lower_case_names, rules
 
 _WORDS, _PHRASES, _PATTERNS = rules("en")
-_NOUNS, _WEAK, _VALUES, MENTIONS = (_WORDS[name] for name in ("nouns", "weak", "values", "mentions"))
+_NOUNS, _WEAK, _VALUES, MENTIONS = _WORDS["nouns"], _WORDS["weak"], _WORDS["values"], _WORDS["mentions"]
 _PLACES: Final = Lexicon(
     {
         "region": "us u.s u.s.a usa uk u.k eu america "
@@ -38,50 +33,74 @@ def asked_types(text: str) -> list[QuestionType]:
     """Return the types that a question asks for, in the order asked; [] for none."""
     if _PATTERNS["facet"].search(text):
         return ["scope"]
-    turns: list[tuple[tuple[int, int], QuestionType]] = []
-    for turn, kind in _PHRASES:
-        if (at := turn.search(text)) and not _within(at.start(), turns):
-            turns.append((at.span(), kind))
-    found = [(span[0], kind) for span, kind in turns]
-    found += [placed for placed in [*_bound(text), *_offered(text)] if not _within(placed[0], turns)]
-    if found:
-        return [kind for _, kind in sorted(found, key=lambda placed: placed[0])]
+    phrases: list[tuple[int, int]] = []
+    placed: list[tuple[int, QuestionType]] = []
+    for phrase, kind in _PHRASES:
+        match = phrase.search(text)
+        if match and not _is_within(match.start(), phrases):
+            phrases.append(match.span())
+            placed.append((match.start(), kind))
+    for position, kind in chain(_bound(text), _offered(text)):
+        # The words of a phrase are not read for themselves: it has a type whatever noun is in it.
+        if not _is_within(position, phrases):
+            placed.append((position, kind))
+    if placed:
+        placed.sort(key=itemgetter(0))
+        return [kind for _, kind in placed]
     request = _PATTERNS["request"].search(text)
-    return (request and _np_types(request["object"])) or _fallback(text)
+    if request:
+        kinds = _np_types(request["object"])
+        if kinds:
+            return kinds
+    return _fallback(text)
 
 
-def _within(at: int, turns: list[tuple[tuple[int, int], QuestionType]]) -> bool:
-    return any(start <= at < end for (start, end), _ in turns)
+def _is_within(position: int, spans: Sequence[tuple[int, int]]) -> bool:
+    return any(start <= position < end for start, end in spans)
 
 
 def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
     """Yield the types that question words, and words such as "specific", are bound to."""
-    for found in _WH.finditer(text):
-        for kind in _np_types(found["np"]) or _unnamed(found["wh"], found["np"]):
-            yield found.start(), kind
-    for found in _SPECIFIC.finditer(text):
-        if not _WH.search(text[max(0, found.start() - 7) : found.start()]):
-            for kind in _np_types(found["np"]) or (["entity"] if found["np"].strip(" ,") else ["scope"]):
-                yield found.start(), kind
-    for found in _PATTERNS["have"].finditer(text):
-        for kind in _np_types(found["np"]):
-            yield found.start(), kind
+    for match in _WH.finditer(text):
+        kinds = _np_types(match["np"]) or [_unknown_noun_type(match["wh"], match["np"])]
+        for kind in kinds:
+            yield match.start(), kind
+    for match in _SPECIFIC.finditer(text):
+        # "which specific ..." is bound to the question word, whose noun was read above.
+        if _WH.search(text[max(0, match.start() - 7) : match.start()]):
+            continue
+        kinds = _np_types(match["np"])
+        if not kinds and match["np"].strip(" ,"):
+            kinds = ["entity"]
+        for kind in kinds or ["scope"]:
+            yield match.start(), kind
+    for match in _PATTERNS["have"].finditer(text):
+        for kind in _np_types(match["np"]):
+            yield match.start(), kind
 
 
 def _np_types(np: str) -> list[QuestionType]:
     """Return the types of the heads of a noun phrase: a head is last, or before 's or "of"."""
-    if (part := _PATTERNS["part_of"].search(np)) and _PLACES.ending(part["place"]):
+    part = _PATTERNS["part_of"].search(np)
+    if part and _PLACES.ending(part["place"]):
         return ["region"]
     if _PATTERNS["kind_of"].search(np):
         return ["scope"]
-    whole = _PATTERNS["of"].split(np)[0]
-    heads = [_NOUNS.last(part) or _WEAK.last(part) for part in _PATTERNS["join"].split(whole)]
-    return [head for head in dict.fromkeys(heads) if head]
+    before_of = _PATTERNS["of"].split(np)[0]
+    kinds: list[QuestionType] = []
+    for joined in _PATTERNS["join"].split(before_of):
+        kind = _NOUNS.last(joined) or _WEAK.last(joined)
+        if kind and kind not in kinds:
+            kinds.append(kind)
+    return kinds
 
 
-def _unnamed(wh: str, np: str) -> list[QuestionType]:
+def _unknown_noun_type(wh: str, np: str) -> QuestionType:
     """Return the type for an unknown noun: "which x" picks one of several, "what x" a part."""
-    return ["entity"] if wh == "which" and np.strip() and not re.match(r"\s+of\b", np) else ["scope"]
+    has_noun = bool(np.strip()) and not re.match(r"\s+of\b", np)
+    if wh == "which" and has_noun:
+        return "entity"
+    return "scope"
 
 
 def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
@@ -89,23 +108,29 @@ def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
     for clause in re.finditer(r"[^?;.!]+", text):
         if _WH.search(clause[0]):
             continue
-        parts, at = _PATTERNS["or"].split(clause[0]), clause.start()
-        for before, after in pairwise(parts):
-            at += len(before)
-            last = " ".join(before.split()[-3:])
+        position = clause.start()
+        for before, after in pairwise(_PATTERNS["or"].split(clause[0])):
+            position += len(before)
+            words_before = " ".join(before.split()[-3:])
             # "California's rules" is not an alternative; "Canada's or Australia's rules" are.
-            kinds = {*_values(after), *_values(_PATTERNS["owned"].sub("", last))}
+            kinds: set[QuestionType | None] = set(_values(after))
+            kinds.update(_values(_PATTERNS["owned"].sub("", words_before)))
+            # "this city or another one" names no second value: the noun before it tells the type.
             if _PATTERNS["another"].fullmatch(after):
-                kinds |= {kind for kind in (_NOUNS.last(last),) if kind}
-            yield from ((at, kind) for kind in QUESTION_TYPES if kind in kinds)
-            at += len("or")
+                kinds.add(_NOUNS.last(words_before))
+            for kind in QUESTION_TYPES:
+                if kind in kinds:
+                    yield position, kind
+            position += len("or")
 
 
 def _values(text: str) -> Iterator[QuestionType]:
     """Yield the types of the values in a text: years, places, "latest", "nationwide" and the like."""
     if _PATTERNS["year"].search(text):
         yield "time"
-    yield from (kind for lexicon in (_VALUES, _PLACES) for _, kind in lexicon.find(text))
+    for lexicon in (_VALUES, _PLACES):
+        for _, kind in lexicon.find(text):
+            yield kind
 
 
 def _fallback(text: str) -> list[QuestionType]:
@@ -114,7 +139,8 @@ def _fallback(text: str) -> list[QuestionType]:
         return ["scope"]
     if _PATTERNS["meant"].search(text):
         return ["entity"]
-    if kind := _narrowed(text):
+    kind = _narrowed_type(text)
+    if kind:
         return [kind]
     if _PATTERNS["wanted"].search(text) or _PATTERNS["or"].search(text):
         return ["scope"]
@@ -125,17 +151,21 @@ def _last_nouns(text: str) -> list[QuestionType]:
     """Return the types of the nouns that a text ends with: "The city and travel dates?" names two."""
     kinds: list[QuestionType] = []
     for part in reversed(_PATTERNS["join"].split(text.rstrip("?.! "))):
-        if (kind := _NOUNS.last(" ".join(part.split()[-3:]))) is None:
+        kind = _NOUNS.last(" ".join(part.split()[-3:]))
+        if kind is None:
             break
         kinds.insert(0, kind)
     return kinds
 
 
-def _narrowed(text: str) -> QuestionType | None:
+def _narrowed_type(text: str) -> QuestionType | None:
     """Return time or region if "do you want ..." offers to narrow the query to one."""
     if _PATTERNS["year"].search(text):
         return "time"
-    if (kind := _VALUES.first(text)) and kind != "criterion":
+    kind = _VALUES.first(text)
+    if kind and kind != "criterion":
         return kind
     within = _PATTERNS["within"].search(text)
-    return _PLACES.first(within["place"]) if within else None
+    if within is None:
+        return None
+    return _PLACES.first(within["place"])

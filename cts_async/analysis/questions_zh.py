@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Final
 
-from cts_async.analysis.lexicon import (
-    QUESTION_TYPES,
-    QuestionType,
-    lower_case_names,
-    rules,
-)
+from cts_async.analysis.lexicon import QUESTION_TYPES, QuestionType, lower_case_names, rules
 
 _WORDS, _PHRASES, _PATTERNS = rules("zh")
-_NOUNS, _SHORT, _WEAK, _VALUES, MENTIONS = (
-    _WORDS[name] for name in ("nouns", "short", "weak", "values", "mentions")
-)
-_PLACES: Final = [
-    *_PATTERNS["areas"].pattern.split("|"),
-    *(name for name in lower_case_names() if not name.isascii()),
-]
+_NOUNS, _SHORT, _WEAK = _WORDS["nouns"], _WORDS["short"], _WORDS["weak"]
+_VALUES, MENTIONS = _WORDS["values"], _WORDS["mentions"]
+_PLACES: Final = _PATTERNS["areas"].pattern.split("|")
+_PLACES.extend(name for name in lower_case_names() if not name.isascii())
 _NAMED: Final = re.compile(
     rf"(?:{'|'.join(sorted(_PLACES, key=len, reverse=True))})(?!{_PATTERNS['institutions'].pattern})"
 )
@@ -52,42 +46,60 @@ _SUBJECT_CHARS: Final = 40
 """Characters before a question word in which its subject is searched."""
 _COUNTS: Final = frozenset({"哪", "哪一", "哪几", "几", "多", "多少"})
 
-_CLASSIFIED: Final[dict[str, QuestionType]] = {
-    **dict.fromkeys("种类些样", "scope"),
-    **dict.fromkeys("个家款座位部所本首支只场台辆间项门张份条", "entity"),
-    "届": "time",
+_CLASSIFIERS: Final[dict[QuestionType, str]] = {
+    "scope": "种类些样",
+    "entity": "个家款座位部所本首支只场台辆间项门张份条",
+    "time": "届",
 }
-"""The type for an unknown noun, by the question word's last character."""
+"""Last characters of question words by the type that they give an unknown noun."""
 
 
 def asked_types(text: str) -> list[QuestionType]:
     """Return the types that a question asks for, in the order asked; [] for none."""
-    turns = [(at.span(), kind) for turn, kind in _PHRASES if (at := turn.search(text))]
-    found = [(span[0], kind) for span, kind in turns]
-    found += [
-        placed
-        for placed in [*_bound(text), *_offered(text)]
-        if not any(start <= placed[0] <= end for (start, end), _ in turns)
-    ]
-    if found:
-        return [kind for _, kind in sorted(found, key=lambda placed: placed[0])]
-    return _requested(text) or [kind for kind in (_fallback(text),) if kind]
+    phrases: list[tuple[int, int]] = []
+    placed: list[tuple[int, QuestionType]] = []
+    for phrase, kind in _PHRASES:
+        match = phrase.search(text)
+        if match:
+            phrases.append(match.span())
+            placed.append((match.start(), kind))
+    for position, kind in chain(_bound(text), _offered(text)):
+        # The words of a phrase, and what follows it at once, are not read for themselves.
+        if not any(start <= position <= end for start, end in phrases):
+            placed.append((position, kind))
+    if placed:
+        placed.sort(key=itemgetter(0))
+        return [kind for _, kind in placed]
+    kinds = _requested(text)
+    if kinds:
+        return kinds
+    fallback = _fallback(text)
+    if fallback is None:
+        return []
+    return [fallback]
 
 
 def _bound(text: str) -> Iterator[tuple[int, QuestionType]]:
     """Yield the types that question words, and words such as 具体 and 某个, are bound to."""
-    for found in _WH.finditer(text):
-        before = text[max(0, found.start() - _SUBJECT_CHARS) : found.start()]
-        kinds = [*_wh_types(found["wh"], found["np"], before), *_joined(found["more"])]
-        yield from ((found.start(), kind) for kind in kinds)
-    for found in _SPECIFIC.finditer(text):
-        if kind := _noun(found["np"]) or _WEAK.first(found["np"]):
-            yield from ((found.start(), one) for one in (kind, *_joined(found["more"])))
+    for match in _WH.finditer(text):
+        before = text[max(0, match.start() - _SUBJECT_CHARS) : match.start()]
+        for kind in chain(_wh_types(match["wh"], match["np"], before), _joined_types(match["more"])):
+            yield match.start(), kind
+    for match in _SPECIFIC.finditer(text):
+        specific = _noun_type(match["np"]) or _WEAK.first(match["np"])
+        if specific is None:
+            continue
+        yield match.start(), specific
+        for kind in _joined_types(match["more"]):
+            yield match.start(), kind
 
 
-def _joined(more: str) -> Iterator[QuestionType]:
+def _joined_types(joined: str) -> Iterator[QuestionType]:
     """Yield the types of nouns that "and" or "or" joins to an earlier one: 哪个城市和年份 asks for both."""
-    return (kind for part in re.split(_AND, more) if (kind := _noun(part)))
+    for part in re.split(_AND, joined):
+        kind = _noun_type(part)
+        if kind:
+            yield kind
 
 
 def _wh_types(wh: str, np: str, before: str) -> Sequence[QuestionType]:
@@ -99,22 +111,26 @@ def _wh_types(wh: str, np: str, before: str) -> Sequence[QuestionType]:
     if wh + np[:1] == "何时" or (wh in _COUNTS and _PATTERNS["spell"].match(np)):
         return ["time"]
     if wh in ("几", "多", "多少"):
-        return _counted(np, before)
-    bound = _noun(np)
+        return _quantity_types(np, before)
+    bound = _noun_type(np)
     if bound == "entity" and wh[-1] == "类":
         return ["scope"]
     if bound == "region" and _PATTERNS["no_place"].search(before):
         return ["scope"]
     if bound:
         return [bound]
-    return _subjects(before) or [kind for kind in (_WEAK.first(np) or _unnamed(wh, before),) if kind]
+    subjects = _subject_types(before)
+    if subjects:
+        return subjects
+    return [_WEAK.first(np) or _unknown_noun_type(wh, before)]
 
 
-def _noun(np: str) -> QuestionType | None:
+def _noun_type(np: str) -> QuestionType | None:
+    """Return the type of a noun phrase: of its first noun, or of the single character that it begins with."""
     return _NOUNS.first(np) or _SHORT.first(np[:1])
 
 
-def _subjects(before: str) -> list[QuestionType]:
+def _subject_types(before: str) -> list[QuestionType]:
     """Return the types of subjects that a question word asks for, as in "预算大概是", "地区和时间分别是"."""
     clause = re.split(rf"[,{_END}]", _PATTERNS["link"].sub("", before))[-1]
     kinds: list[QuestionType] = []
@@ -128,17 +144,24 @@ def _subjects(before: str) -> list[QuestionType]:
     return kinds
 
 
-def _counted(np: str, before: str) -> Sequence[QuestionType]:
-    kind = _noun(np)
+def _quantity_types(np: str, before: str) -> Sequence[QuestionType]:
+    """Return the types of "how many" and "how much": an unknown amount is a criterion."""
+    kind = _noun_type(np)
     if kind == "entity" or np[:2] in ("个人", "口人"):
         return ["scope"]  # how many people it is for
-    return [kind] if kind else _subjects(before) or ["criterion"]
+    if kind:
+        return [kind]
+    return _subject_types(before) or ["criterion"]
 
 
-def _unnamed(wh: str, before: str) -> QuestionType | None:
+def _unknown_noun_type(wh: str, before: str) -> QuestionType:
+    """Return the type of a question word with an unknown noun, by the classifier that it ends with."""
     if _PATTERNS["meant"].search(before[-4:]) and wh[-1] != "届":
         return "entity"
-    return _CLASSIFIED.get(wh[-1], "scope")
+    for kind, classifiers in _CLASSIFIERS.items():
+        if wh[-1] in classifiers:
+            return kind
+    return "scope"
 
 
 def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
@@ -147,13 +170,18 @@ def _offered(text: str) -> Iterator[tuple[int, QuestionType]]:
         before, sign, after = clause[0].partition("还是")
         if not sign:
             continue
-        at = clause.start() + len(before)
-        kinds = {*_values(after), *_last_value(before)}
-        yield from ((at, kind) for kind in QUESTION_TYPES if kind in kinds)
-        if not kinds and _PATTERNS["preference"].search(before):
-            yield at, "criterion"
-        elif not kinds and not _WH.search(before) and _WH.search(after.partition(",")[2]):
-            yield at, "scope"  # two questions: 单日票还是年票,大概什么时候去
+        position = clause.start() + len(before)
+        kinds = set(_values(after))
+        kinds.update(_ending_values(before))
+        for kind in QUESTION_TYPES:
+            if kind in kinds:
+                yield position, kind
+        if kinds:
+            continue
+        if _PATTERNS["preference"].search(before):
+            yield position, "criterion"
+        elif not _WH.search(before) and _WH.search(after.partition(",")[2]):
+            yield position, "scope"  # two questions: 单日票还是年票,大概什么时候去
 
 
 def _values(text: str) -> Iterator[QuestionType]:
@@ -162,37 +190,47 @@ def _values(text: str) -> Iterator[QuestionType]:
         yield "time"
     if _NAMED.search(text):
         yield "region"
-    yield from (kind for _, kind in _VALUES.find(text))
+    for _, kind in _VALUES.find(text):
+        yield kind
 
 
-def _last_value(before: str) -> Iterator[QuestionType]:
+def _ending_values(before: str) -> Iterator[QuestionType]:
     """Yield the types of a value that the first alternative ends with: 最新的 counts, 最新的政策 does not."""
     tail = before.rstrip(",的")
-    if (year := _PATTERNS["year"].search(tail[-6:])) and tail.endswith(year[0]):
+    year = _PATTERNS["year"].search(tail[-6:])
+    if year and tail.endswith(year[0]):
         yield "time"
-    if (place := _NAMED.search(tail[-5:])) and tail.endswith(place[0]):
+    place = _NAMED.search(tail[-5:])
+    if place and tail.endswith(place[0]):
         yield "region"
-    if kind := _VALUES.ending(tail):
+    kind = _VALUES.ending(tail)
+    if kind:
         yield kind
 
 
 def _requested(text: str) -> list[QuestionType]:
     """Return the types that 请告诉我… or …能告诉我吗 names, or that the text ends with: 城市和年份分别是?"""
     text = text.rstrip(_END)
-    if request := _PATTERNS["request"].search(text):
-        named = request["object"].rstrip("吗呢么吧")
-        text = named or text[: request.start()]
-    return _subjects(text)
+    request = _PATTERNS["request"].search(text)
+    if request:
+        requested = request["object"].rstrip("吗呢么吧")
+        # …能告诉我吗 has its object before it.
+        text = requested or text[: request.start()]
+    return _subject_types(text)
 
 
 def _fallback(text: str) -> QuestionType | None:
     """Return the type of a question without a known question word."""
-    if _PATTERNS["meant"].search(text) and ("还是" in text or _PATTERNS["polar"].search(text)):
+    offers = "还是" in text
+    is_polar = _PATTERNS["polar"].search(text) is not None
+    if (offers or is_polar) and _PATTERNS["meant"].search(text):
         return "entity"
-    if "还是" in text:
+    if offers:
         return "scope"
-    if value := next(_values(text), None):
-        return value
-    if _PATTERNS["polar"].search(text):
-        return "scope" if _PATTERNS["wanted"].search(text) else None
+    for kind in _values(text):
+        return kind
+    if is_polar and _PATTERNS["wanted"].search(text):
+        return "scope"
+    if is_polar:
+        return None
     return _NOUNS.last(text.rstrip(_END)[-6:])

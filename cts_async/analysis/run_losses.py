@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any, Final
 
 from cts_async.analysis.losses import Document, Label, NuggetLoss, QueryForms, nugget_losses
@@ -17,27 +16,31 @@ from cts_async.search.tools import read_hits
 
 MAX_TRACE_BYTES: Final = 4_000_000
 """Of an instance in the journal, three times that of 20 long pages. Words of 20 MB take 4 s, before a page is shown."""
+FETCHING_EVENTS: Final = ("search", "visit", "page", "source")
 
 
 def instance_losses(
     run: OpenRun, line: Mapping[str, Any], verdict: Mapping[str, Any], gold: Mapping[str, GoldNugget]
 ) -> tuple[NuggetLoss, ...]:
     """Attribute what the answer in `line`, a line of results, lost by `verdict`, a judge's line on it."""
-    labels = [
-        Label(row["id"], row["weight"], row["coverage"]["judge"])
-        for row in nuggets_of({"judge": verdict})
-        if row["coverage"]["judge"] in COVERAGES
-    ]
+    labels: list[Label] = []
+    for row in nuggets_of({"judge": verdict}):
+        coverage = row["coverage"]["judge"]
+        # Files may be edited: a label of another word has no points to lose.
+        if coverage in COVERAGES:
+            labels.append(Label(row["id"], row["weight"], coverage))
     if not labels:
         return ()
-    return nugget_losses(labels, gold, documents_of(run, str(line.get("id"))), queries_of(line))
+    return nugget_losses(labels, gold, documents_of(run, str(line.get("id"))), query_forms(line))
 
 
-def queries_of(line: Mapping[str, Any]) -> QueryForms:
-    fused, blurred, rewritten = (
-        as_text(line.get(f"{name}_query")) or "" for name in ("fused", "blurred", "rewritten")
+def query_forms(line: Mapping[str, Any]) -> QueryForms:
+    """Return the queries of a line of results; "" for one that it does not have."""
+    return QueryForms(
+        intent=as_text(line.get("fused_query")) or "",
+        query=as_text(line.get("blurred_query")) or "",
+        searched=as_text(line.get("rewritten_query")) or "",
     )
-    return QueryForms(fused, blurred, rewritten)
 
 
 def documents_of(run: OpenRun, id: str) -> list[Document] | None:
@@ -48,30 +51,36 @@ def documents_of(run: OpenRun, id: str) -> list[Document] | None:
     if journal_bytes(run, id) > MAX_TRACE_BYTES:
         return None
     events = whole_events(run, id)
-    if not any(event.kind in ("search", "visit", "page", "source") for event in events):
+    kinds = {event.kind for event in events}
+    if kinds.isdisjoint(FETCHING_EVENTS):
         return None
-    found: list[Document] = []
-    fetched: dict[str, str] = {}
-    """Pages of which the agent reads only what was extracted for its goal."""
-    extracts = any(event.kind == "visit" for event in events)
-    for n, event in enumerate(events, 1):
-        url, _, about = event.request.partition("\n")
+    documents: list[Document] = []
+    # Where pages are visited with a goal, the agent reads only what was extracted of the page.
+    unread: dict[str, str] = {}
+    for number, event in enumerate(events, 1):
+        url, _, title = event.request.partition("\n")
         if event.kind == "search":
-            found += _results(event, n)
-        elif event.kind == "page" and extracts:
-            fetched[url] = event.whole_text()
+            documents += _search_results(event, number)
+        elif event.kind == "page" and "visit" in kinds:
+            unread[url] = event.whole_text()
         elif event.kind in ("page", "visit") and event.step:
             title = as_text(as_object(event.step.record.get("response")).get("title")) or ""
-            found.append(Document(url, title, event.whole_text(), "page", n, unread=fetched.get(url, "")))
+            text = event.whole_text()
+            documents.append(Document(url, title, text, "page", number, unread=unread.get(url, "")))
         elif event.kind == "source":
-            found.append(Document(url, about, event.text, "page", n))
-    return found
+            documents.append(Document(url, title, event.text, "page", number))
+    return documents
 
 
-def _results(event: Event, n: int) -> list[Document]:
-    with suppress(CTSError):
-        hits = read_hits(event.step.record.get("response")) if event.step else ()
-        return [
-            Document(hit.url, hit.title, hit.snippet, "snippet", n, rank) for rank, hit in enumerate(hits, 1)
-        ]
-    return []
+def _search_results(event: Event, number: int) -> list[Document]:
+    """Return the results of a search; none of one that failed, or whose record is damaged."""
+    if not event.step:
+        return []
+    try:
+        hits = read_hits(event.step.record.get("response"))
+    except CTSError:
+        return []
+    documents: list[Document] = []
+    for rank, hit in enumerate(hits, 1):
+        documents.append(Document(hit.url, hit.title, hit.snippet, "snippet", number, rank))
+    return documents

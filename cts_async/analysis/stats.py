@@ -31,7 +31,9 @@ ROUNDING: Final = 1e-12
 
 def mean_or_none(values: Collection[float] | Array) -> float | None:
     """Return the mean, with an exact sum; None without values."""
-    return math.fsum(values) / len(values) if len(values) else None
+    if not len(values):  # an array has no truth value
+        return None
+    return math.fsum(values) / len(values)
 
 
 def wilson(successes: int, n: int) -> tuple[float, float] | None:
@@ -44,8 +46,12 @@ def wilson(successes: int, n: int) -> tuple[float, float] | None:
     rate, spread = successes / n, Z * Z / n
     centre = (rate + spread / 2) / (1 + spread)
     half = Z * math.sqrt(rate * (1 - rate) / n + spread / (4 * n)) / (1 + spread)
-    low = 0.0 if successes == 0 else centre - half
-    high = 1.0 if successes == n else centre + half
+    low, high = centre - half, centre + half
+    # Exactly, whatever the rounding.
+    if successes == 0:
+        low = 0.0
+    if successes == n:
+        high = 1.0
     return low, high
 
 
@@ -92,14 +98,17 @@ def paired_t_test(scores: Sequence[float], baselines: Sequence[float]) -> Paired
     n = len(differences)
     if n == 0:
         return PairedT(0, 0.0, 0.0, 1.0)
-    negligible = ROUNDING * max(map(abs, (*scores, *baselines)))
-    differences = [0.0 if abs(one) <= negligible else one for one in differences]
+    largest = max(max(map(abs, scores)), max(map(abs, baselines)))
+    negligible = ROUNDING * largest
+    for i, difference in enumerate(differences):
+        if abs(difference) <= negligible:
+            differences[i] = 0.0
     mean = math.fsum(differences) / n
     if n == 1 or not any(differences):
         return PairedT(n, mean, 0.0, 1.0)
     if max(differences) - min(differences) <= negligible:
         return PairedT(n, mean, math.copysign(math.inf, mean), 0.0)
-    variance = math.fsum((one - mean) ** 2 for one in differences) / (n - 1)
+    variance = math.fsum((difference - mean) ** 2 for difference in differences) / (n - 1)
     t = mean / math.sqrt(variance / n)
     return PairedT(n, mean, t, float(2.0 * stdtr(n - 1, -abs(t))))
 
@@ -141,9 +150,10 @@ def t_975(df: int) -> float:
         return _T_975[df - 1]
     z = 1.959964  # these digits: the printed intervals are those of earlier versions
     z3, z5, z7 = z**3, z**5, z**7
-    first, second = (z3 + z) / 4, (5 * z5 + 16 * z3 + 3 * z) / 96
-    third = (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / 384
-    return z + first / df + second / df**2 + third / df**3
+    g1 = (z3 + z) / 4
+    g2 = (5 * z5 + 16 * z3 + 3 * z) / 96
+    g3 = (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / 384
+    return z + g1 / df + g2 / df**2 + g3 / df**3
 
 
 def correlation(a: Numbers, b: Numbers) -> float | None:
@@ -160,7 +170,7 @@ def correlation(a: Numbers, b: Numbers) -> float | None:
         return None
     if np.ptp(a) == 0 or np.ptp(b) == 0:
         return None
-    x, y = (np.asarray(side, float) for side in (a, b))
+    x, y = np.asarray(a, float), np.asarray(b, float)
     order = np.lexsort((y, x))
     x, y = x[order] - x[order].mean(), y[order] - y[order].mean()
     return float(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1.0, 1.0))
@@ -196,9 +206,12 @@ def detectable_difference(
     `n_differ` of the n instances differ (default: all). None if so few cannot reach `alpha` whatever they show, and for
     an `sd` of 0, which says nothing about other samples.
     """
-    n_differ = n if n_differ is None else n_differ
+    if n_differ is None:
+        n_differ = n
     effective = n - _extra_instances(alpha)
-    if n_differ < least_instances(alpha) or effective <= 0 or not sd:
+    if n_differ < least_instances(alpha) or effective <= 0:
+        return None
+    if not sd:
         return None
     return _standard_errors(alpha, power) * sd / math.sqrt(effective)
 
@@ -275,13 +288,17 @@ class Difference:
     @property
     def too_short(self) -> bool:
         """True if there is an interval that covers the truth less often than its level promises."""
-        drawn_on = self.n if self.n_differ is None else self.n_differ
-        return self.low is not None and drawn_on < ENOUGH
+        n_drawn_on = self.n
+        if self.n_differ is not None:
+            n_drawn_on = self.n_differ
+        return self.low is not None and n_drawn_on < ENOUGH
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """The interval as it is shown; None below FEWEST instances."""
-        return None if self.low is None or self.high is None or self.n < FEWEST else (self.low, self.high)
+        if self.low is None or self.high is None or self.n < FEWEST:
+            return None
+        return self.low, self.high
 
     @property
     def ends(self) -> tuple[float, float]:
@@ -344,12 +361,12 @@ def paired_differences(
             continue
         means = _bootstrap_means(values, seed, resamples)
         for i, column in enumerate(columns):
-            mean, n_differ = float(values[:, i].mean()), count_differing(values[:, i])
+            low: float | None = None
+            high: float | None = None
+            n_differ = count_differing(values[:, i])
             if n_differ:
-                low, high = np.percentile(means[:, i], [_TAIL, 100 - _TAIL])
-                results[column] = Difference(len(values), mean, float(low), float(high), n_differ)
-            else:
-                results[column] = Difference(len(values), mean, None, None, 0)
+                low, high = np.percentile(means[:, i], [_TAIL, 100 - _TAIL]).tolist()
+            results[column] = Difference(len(values), float(values[:, i].mean()), low, high, n_differ)
     return results
 
 
@@ -389,8 +406,10 @@ def _resampled_by_value(distinct: Array, counts: Array, seed: int, resamples: in
 
     n = int(counts.sum())
     rng = np.random.default_rng(seed)
-    sizes = _blocks(resamples, len(distinct))
-    means = [rng.multinomial(n, counts / n, size=size) @ distinct / n for size in sizes]
+    means: list[Array] = []
+    for size in _blocks(resamples, len(distinct)):
+        times = rng.multinomial(n, counts / n, size=size)
+        means.append(times @ distinct / n)
     return np.concatenate(means)
 
 
@@ -400,8 +419,9 @@ def resampled_means(values: Array, seed: int, resamples: int) -> Array:
 
     rng = np.random.default_rng(seed)
     n = len(values)
-    means = []
+    means: list[Array] = []
     for size in _blocks(resamples, n):
+        # Each resample numbers the rows anew, so that one count is enough for a whole block.
         drawn = rng.integers(0, n, size=(size, n))
         drawn += np.arange(size)[:, None] * n
         times = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)
@@ -467,7 +487,11 @@ def percentile_interval(
 def _blocks(total: int, width: int) -> list[int]:
     """Split `total` rows of `width` draws into blocks of at most `_AT_ONCE` draws."""
     step = max(1, _AT_ONCE // width)
-    return [min(step, total - done) for done in range(0, total, step)]
+    n_whole, n_left = divmod(total, step)
+    blocks = [step] * n_whole
+    if n_left:
+        blocks.append(n_left)
+    return blocks
 
 
 # Permutation test by flipping signs (Fisher 1935; Good 2005, section 3.2). If two systems were the same, each
@@ -516,7 +540,7 @@ def sign_flip_tests(
     import numpy as np
 
     results: dict[int, SignFlips] = {}
-    sampled: dict[int, Array] = {}
+    sampled: dict[int, Array] = {}  # these share the random signs, so they wait for one another
     for number, (i, j) in enumerate(pairs):
         # A difference of 0 adds nothing to a sum whatever its sign, so it can stand for a missing score.
         differences = np.nan_to_num(scores[:, i] - scores[:, j])
@@ -529,7 +553,7 @@ def sign_flip_tests(
         else:
             sampled[number] = differences
     if sampled:
-        estimates = _sampled_p(np.column_stack([*sampled.values()]), seed, flips)
+        estimates = _sampled_p(np.column_stack(list(sampled.values())), seed, flips)
         for number, p in zip(sampled, estimates, strict=True):
             n_differ = int(np.count_nonzero(sampled[number]))
             results[number] = SignFlips(p, False, 1 / (flips + 1), n_differ)
@@ -547,9 +571,9 @@ def _exact_p(differences: Array) -> float:
     import numpy as np
 
     half = len(differences) // 2
-    left, right = (_signed_sums(part) for part in (differences[:half], differences[half:]))
+    left_sums, right_sums = _signed_sums(differences[:half]), _signed_sums(differences[half:])
     threshold = _threshold(differences.sum(), np.abs(differences).sum())
-    return float((np.abs(left[:, None] + right) >= threshold).mean())
+    return float((np.abs(left_sums[:, None] + right_sums) >= threshold).mean())
 
 
 def _signed_sums(values: Array) -> Array:
@@ -571,13 +595,14 @@ def _sampled_p(values: Array, seed: int, flips: int) -> list[float]:
     n = len(values)
     beyond = np.zeros(values.shape[1], int)
     for size in _blocks(flips, n):
-        bits = np.unpackbits(
-            np.frombuffer(rng.bytes(size * ((n + 7) // 8)), np.uint8).reshape(size, -1), axis=1
-        )
+        n_bytes = (n + 7) // 8
+        drawn = np.frombuffer(rng.bytes(size * n_bytes), np.uint8)
+        bits = np.unpackbits(drawn.reshape(size, n_bytes), axis=1)
         signs = bits[:, :n] * 2.0 - 1.0
         beyond += (np.abs(signs @ values) >= threshold).sum(axis=0)
-    return [float((b + 1) / (flips + 1)) for b in beyond]
+    return [float((n_beyond + 1) / (flips + 1)) for n_beyond in beyond]
 
 
 def _threshold(observed: Any, sizes: Any) -> Any:
+    """Return from where on a sum lies as far out as the observed one, rounding allowed for."""
     return abs(observed) - _TOLERANCE * sizes

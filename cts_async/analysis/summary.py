@@ -40,7 +40,7 @@ from cts_async.runs.results import (
 
 # --- The lines of a results file or a judge's file that count, in columns
 
-_SUMMARY_COLUMNS: Final = ("offsets", "ids", "scores", "asked", "unknown", "flags")
+_SUMMARY_COLUMNS: Final[tuple[str, ...]] = ("offsets", "ids", "scores", "asked", "unknown", "flags")
 _CODES: Final = {label: code for code, label in enumerate(LABELS)}
 
 
@@ -55,11 +55,12 @@ class ResultColumns:
     def __init__(self, path: Path, mark: Fingerprint, *, labels: bool = False, by_id: bool = False) -> None:
         self.path = path
         seen = _Extras(labels=labels, names=by_id)
-        columns: tuple[str, ...] = _SUMMARY_COLUMNS
+        columns = _SUMMARY_COLUMNS
         if mark is not no_fingerprint:
-            columns = (*columns, "marks")
+            columns += ("marks",)
         index = ResultsIndex(path, mark, columns=columns)
         index.read_checked(seen.add)
+        # By its path within the run's directory, since a run has a file of each further judge.
         name = path.name
         if path.parent.name == JUDGMENTS:
             name = f"{JUDGMENTS}/{name}"
@@ -101,10 +102,10 @@ class ResultColumns:
     def add_asked(self, journal: Path) -> None:
         """Count what failed instances were asked, from the journal where their lines lack it (version 0.11)."""
         lost = [line["id"] for line in self.failures(~self.answered) if lost_answers(line)]
-        for id, asked in asked_in_journal(journal, lost).items():
+        for id, recovered in asked_in_journal(journal, lost).items():
             row = np.flatnonzero(self.ids == id_hash(id))
-            self.asked[row] = len(asked.answers)
-            self.unknown[row] = asked.answers.count(UNKNOWN)
+            self.asked[row] = len(recovered.answers)
+            self.unknown[row] = recovered.answers.count(UNKNOWN)
 
     def failures(self, rows: Array | bool = True) -> Sequence[Line]:
         """Return the failures in those rows (a mask; all by default), in the order of the file."""
@@ -128,13 +129,13 @@ class ResultColumns:
         marks = self._marks_of(rows)
         marks = np.where(marks == 0, other._marks_of(other_rows), marks)
         return JudgePair(
-            self.judge or "",
-            other.judge or "",
-            pairs,
-            self.scores[rows],
-            other.scores[other_rows],
-            marks,
-            self._counts[rows],
+            judge=self.judge or "",
+            other=other.judge or "",
+            pairs=pairs,
+            scores=self.scores[rows],
+            other_scores=other.scores[other_rows],
+            answers=marks,
+            n_nuggets=self._counts[rows],
         )
 
     def _marks_of(self, rows: Array) -> Array:
@@ -258,16 +259,17 @@ def pooled_agreements(pairs: Iterable[JudgePair]) -> list[Agreement]:
     for pair in pairs:
         by_judges.setdefault((pair.judge, pair.other), []).append(pair)
     agreements: list[Agreement] = []
-    for (judge, other), of_judges in by_judges.items():
+    for (judge, other_judge), same_judges in by_judges.items():
         labels = Counter[tuple[str, str]]()
-        for pair in of_judges:
+        for pair in same_judges:
             labels += pair.pairs
-        scores = np.concatenate([pair.scores for pair in of_judges])
-        other_scores = np.concatenate([pair.other_scores for pair in of_judges])
-        answers = np.concatenate([pair.answers for pair in of_judges])
-        n_nuggets = np.concatenate([pair.n_nuggets for pair in of_judges])
+        scores = np.concatenate([pair.scores for pair in same_judges])
+        other_scores = np.concatenate([pair.other_scores for pair in same_judges])
+        # Over all runs at once: runs share answers, too.
+        answers = np.concatenate([pair.answers for pair in same_judges])
+        n_nuggets = np.concatenate([pair.n_nuggets for pair in same_judges])
         n_distinct = count_distinct(answers, n_nuggets)
-        agreements.append(agreement_of(judge, other, labels, scores, other_scores, n_distinct))
+        agreements.append(agreement_of(judge, other_judge, labels, scores, other_scores, n_distinct))
     return agreements
 
 
@@ -335,9 +337,11 @@ class RunSummary:
 
         Those of a judge that `cts judge` added are that command's.
         """
-        own_judges = {*self.manifest.identity.judges, LEXICAL}
-        further = [judge.failures for judge in self.judges if judge.judge in own_judges]
-        return [self.failures, *further]
+        failures = [self.failures]
+        for scores in self.judges:
+            if scores.judge == LEXICAL or scores.judge in self.manifest.identity.judges:
+                failures.append(scores.failures)
+        return failures
 
     @property
     def label(self) -> str:
@@ -347,8 +351,11 @@ class RunSummary:
 def summarise_runs(directories: Iterable[Path]) -> list[RunSummary]:
     """Summarise each directory that has a manifest; a journal that several share is read once."""
     journals: dict[Path, Mapping[str, Spent]] = {}
-    runs = [directory for directory in directories if (directory / MANIFEST).is_file()]
-    return [summarise_run(run, journals) for run in runs]
+    summaries: list[RunSummary] = []
+    for directory in directories:
+        if (directory / MANIFEST).is_file():
+            summaries.append(summarise_run(directory, journals))
+    return summaries
 
 
 def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | None = None) -> RunSummary:
@@ -357,10 +364,13 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
     `journals` holds the calls by system of the journals that were read before.
     """
     manifest = require_manifest(directory)
+    if journals is None:
+        journals = {}
     results = results_of(directory)
     files = sorted((directory / JUDGMENTS).glob("*.jsonl"))
     several_judges = len(files) + bool(manifest.judge) > 1
     candidates = results == PER_ITEM and (directory / JUDGMENTS).is_dir()
+    # The others' differences to orig are resampled in the order of its scores, see `JudgeScores`.
     by_id = manifest.identity.system == ORIG
     mark = no_fingerprint
     if files and (candidates or several_judges):
@@ -377,9 +387,10 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
     labelled: list[ResultColumns] = []
     contradictions = [lines.contradictions]
     if lines.judge:
-        summary = scorer.summarise(_numbers(lines.scored()[1]), lines.n_failed, n_expected)
+        ids, values = lines.scored()
+        summary = scorer.summarise(_numbers(values), lines.n_failed, n_expected)
         n_judge_failed = int(lines.judge_failed.sum())
-        scores.append(JudgeScores(lines.judge, *lines.scored(), summary, n_judge_failed=n_judge_failed))
+        scores.append(JudgeScores(lines.judge, ids, values, summary, n_judge_failed=n_judge_failed))
         labelled.append(lines)
     for path in files:
         verdicts = ResultColumns(path, judged_fingerprint, labels=several_judges, by_id=by_id)
@@ -398,7 +409,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         manifest=manifest,
         judges=tuple(scores),
         failures=lines.failures(),
-        spent=spent_of(manifest, {} if journals is None else journals),
+        spent=spent_of(manifest, journals),
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
         n_unanswered=int((lines.failed & ~lines.answered).sum()),
@@ -427,9 +438,9 @@ def _unjudged(manifest: Manifest, judges: Sequence[JudgeScores], n_answers: int)
 
 def _judge_pairs(judges: Sequence[ResultColumns]) -> Iterator[JudgePair]:
     """Compare each judge with those after it in the order given, under which the later one comes first."""
-    for place, other in enumerate(judges):
+    for place, reference in enumerate(judges):
         for judge in judges[place + 1 :]:
-            yield judge.compared(other)
+            yield judge.compared(reference)
 
 
 def _further_scores(verdicts: ResultColumns, lines: ResultColumns, n_expected: int) -> JudgeScores:

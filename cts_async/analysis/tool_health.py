@@ -77,23 +77,23 @@ class ToolHealth:
 
     def share(self, tool: str) -> float | None:
         """Share of requests that worked; None without requests."""
-        asked = self.asked[tool]
-        if not asked:
+        n_asked = self.asked[tool]
+        if not n_asked:
             return None
-        return 1 - self.n_failed(tool) / asked
+        return 1 - self.n_failed(tool) / n_asked
 
     def as_json(self) -> dict[str, Any]:
         """Return each tool's share of requests that worked, then the most frequent causes; `other` counts the rest."""
         health: dict[str, Any] = {}
-        others: dict[str, Any] = {}
+        further_tools: dict[str, Any] = {}
         for tool in self.tools():
             counts = {"asked": self.asked[tool], "failed": self.n_failed(tool), "worked": self.share(tool)}
             if tool in COUNTED_AS:
                 health[COUNTED_AS[tool]] = counts
             else:
-                others[tool] = counts
-        if others:
-            health["others"] = others
+                further_tools[tool] = counts
+        if further_tools:
+            health["others"] = further_tools
         health["read_lexically"] = self.lexical
         failures = []
         n_listed = 0
@@ -135,15 +135,19 @@ class ToolHealth:
 
     def _causes(self, tool: str) -> str:
         """Name the most frequent causes: "http 404 at example.org 12, timeout at a.org 3"."""
-        causes = [(cause, n) for cause, n in ranked(self.failed) if cause[0] == tool]
-        return ", ".join(f"{reason} at {host or '?'} {n}" for (_, host, reason), n in causes[:MOST_PRINTED])
+        causes: list[str] = []
+        for (failed_tool, host, reason), n in ranked(self.failed):
+            if failed_tool == tool:
+                causes.append(f"{reason} at {host or '?'} {n}")
+        return ", ".join(causes[:MOST_PRINTED])
 
 
-def _tools_failed(n: int, asked: int, nouns: str, verb: str, causes: str) -> str:
+def _tools_failed(n: int, n_asked: int, nouns: str, verb: str, causes: str) -> str:
     """Say that hardly any use of a tool brought anything, and what that means for the score."""
-    share = f"Only {n:,} of {asked:,} {nouns}"
+    share = f"Only {n:,} of {n_asked:,} {nouns}"
+    # The counts are of unknown origin: failures may outnumber requests.
     if n <= 0:
-        share = f"None of {asked:,} {nouns}"
+        share = f"None of {n_asked:,} {nouns}"
     return f"{share} {verb} ({causes}): these scores do not measure the queries"
 
 
@@ -153,7 +157,10 @@ def _text(value: object) -> str:
 
 
 def _count(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    """A count of unknown origin; 0 for what is none."""
+    if isinstance(value, int) and value > 0:
+        return value
+    return 0
 
 
 Counted = TypeVar("Counted", str, tuple[str, str], tuple[str, str, str])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
@@ -28,7 +29,7 @@ from cts_async.datasets.io import (
 )
 from cts_async.datasets.kinds import AnnotatedQuery, Annotations, HumanPairs
 from cts_async.errors import InputError, UsageError
-from cts_async.records import Instance
+from cts_async.records import Instance, Nugget
 from cts_async.runs.directory import json_bytes
 from cts_async.safe_files import atomic_writer
 from cts_async.tables.output import STDOUT, write_jsonl
@@ -122,7 +123,10 @@ def read_columns(
         # Every row has the same columns: the first one that there is tells them.
         if headers is None:
             headers = _headers_by_name(path, row, columns, optional)
-        yield line, {name: row[header].strip() for name, header in headers.items()}
+        cells: dict[str, str] = {}
+        for name, header in headers.items():
+            cells[name] = row[header].strip()
+        yield line, cells
 
 
 def _headers_by_name(
@@ -131,16 +135,17 @@ def _headers_by_name(
     by_letters: dict[str, str] = {}
     for header in row:
         by_letters.setdefault(_letters(header), header)
-    headers = {}
+    headers: dict[str, str] = {}
     for name, spellings in columns.items():
         for spelling in spellings:
-            if _letters(spelling) in by_letters:
-                headers[name] = by_letters[_letters(spelling)]
+            header_in_file = by_letters.get(_letters(spelling))
+            # Spellings stand in the order in which they are looked for.
+            if header_in_file is not None:
+                headers[name] = header_in_file
                 break
-        else:
-            if name not in optional:
-                problem = f"the column is missing; the columns are {listed(row)}"
-                raise InputError(path, problem, line=1, field=" or ".join(spellings))
+        if name not in headers and name not in optional:
+            problem = f"the column is missing; the columns are {listed(row)}"
+            raise InputError(path, problem, line=1, field=" or ".join(spellings))
     return headers
 
 
@@ -196,19 +201,19 @@ def read_judgments(
     """
     qrels = read_facet_qrels(path)
     judged = {facet: qrels[facet] for facet in facets if facet in qrels}
+    # Ids of other data or another corpus would give zeros that look like a measurement.
     if not judged:
         ids = f"it judges {listed(list(qrels)[:3])}, their ids are like {next(iter(facets), None)!r}"
         forms = "instance 0 document grade, or of the Web Track's diversity task: topic facet document grade"
         raise InputError(
             path, f"judges none of the {len(facets):,} intents: {ids}; expected are lines of: {forms}"
         )
-    documents = [document for grades in judged.values() for document in grades]
-    if not any(map(is_document, documents)):
-        problem = (
-            f"judges no document of the corpus: it judges {documents[0]!r}; ids must be the same in both"
-        )
-        raise InputError(path, problem)
-    return judged
+    documents = list(chain.from_iterable(judged.values()))
+    for document in documents:
+        if is_document(document):
+            return judged
+    problem = f"judges no document of the corpus: it judges {documents[0]!r}; ids must be the same in both"
+    raise InputError(path, problem)
 
 
 # --- Instances: a request is ambiguous, its facet is the intent ------------------------------------------
@@ -224,8 +229,10 @@ def facet_instances(
     if gold is not None:
         gold.require_join(path, columns, ((id, description) for id, description, _ in facets))
     for id, description, request in facets:
-        nuggets = gold.lookup(id, description) if gold is not None else None
-        yield Instance(id, description, request, nuggets or ())
+        nuggets: tuple[Nugget, ...] = ()
+        if gold is not None:
+            nuggets = gold.lookup(id, description) or ()
+        yield Instance(id, description, request, nuggets)
 
 
 def merged_annotations(queries: Iterable[AnnotatedQuery], pairs: Mapping[str, HumanPairs]) -> Annotations:
@@ -233,6 +240,6 @@ def merged_annotations(queries: Iterable[AnnotatedQuery], pairs: Mapping[str, Hu
     by_text: dict[str, AnnotatedQuery] = {}
     for query in queries:
         merged = by_text.setdefault(query.query, query)
-        questions = dict.fromkeys((*merged.questions, *query.questions))
+        questions = dict.fromkeys(merged.questions + query.questions)
         by_text[query.query] = replace(merged, questions=tuple(questions))
     return Annotations(by_text, pairs)

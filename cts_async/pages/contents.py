@@ -272,7 +272,7 @@ def all_tables(gathered: Gathered) -> tuple[GroupedTable, ...]:
     A table of scores that say nothing about a model says so in a remark and in every row.
     """
     grouped: list[GroupedTable] = []
-    taken: set[str] = set()
+    names_in_use: set[str] = set()
     for group, table in _tables_by_group(gathered):
         if not table.rows:
             continue
@@ -282,7 +282,7 @@ def all_tables(gathered: Gathered) -> tuple[GroupedTable, ...]:
         if group in _SCORED_GROUPS and contradictions(gathered):
             table = _mark_recomputed(table, gathered)
         table = with_caveats(table, gathered.caveats)
-        grouped.append(GroupedTable(group, replace(table, name=free_name(table.name, taken))))
+        grouped.append(GroupedTable(group, replace(table, name=free_name(table.name, names_in_use))))
     return tuple(grouped)
 
 
@@ -325,12 +325,11 @@ def _tables_by_group(gathered: Gathered) -> Iterator[tuple[Group, DataTable]]:
 
 def _tables_of_judges(compared: RunsCompared) -> Iterator[tuple[Group, DataTable]]:
     """Yield the scores by the first judge, then what the judges say of each other, then the scores by the others."""
-    scoring, *others = compared.judged
-    for table in judged_tables(scoring, compared, all_pairs=True):
+    for table in judged_tables(compared.judged[0], compared, all_pairs=True):
         yield "scores", table
     for table in judges_tables(compared):
         yield "judges", table
-    for judged in others:
+    for judged in compared.judged[1:]:
         for table in judged_tables(judged, compared, all_pairs=True):
             # A name is a file's: the same table of another judge needs another one.
             name, title = f"{table.name}_{judged.judge}", f"{table.title}, judge {judged.judge}"

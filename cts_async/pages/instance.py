@@ -6,16 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from cts_async.analysis.losses import NuggetLoss, QueryForms
-from cts_async.analysis.run_losses import instance_losses, queries_of
-from cts_async.analysis.stability import segments
+from cts_async.analysis.run_losses import instance_losses, query_forms
+from cts_async.analysis.stability import Segment, segments
 from cts_async.errors import CTSError
 from cts_async.llm.parsing import Choice, Clarified, OneLine, QuestionList, ShortPhrase
 from cts_async.protocol.conversation import QUERIES_OFFERED, form_of
 from cts_async.protocol.judge import terms_of
-from cts_async.records import MODES, SCHEMES, Mode, Scheme, language_of
+from cts_async.records import SCHEMES, Scheme, language_of
 from cts_async.runs.gold_texts import GoldNuggets, GoldTexts
 from cts_async.runs.index import (
     NO_INSTANCE,
@@ -58,69 +58,95 @@ T = TypeVar("T")
 def prepare(run: OpenRun, gold: GoldTexts) -> None:
     """Read the run's gold, and load the Chinese dictionary if its queries need it; both take a while."""
     gold.records(run.manifest)
-    first = run.first()
-    if first and language_of(as_text(first.get("rewritten_query")) or "") == "zh":
+    line = run.first()
+    if line and language_of(as_text(line.get("rewritten_query")) or "") == "zh":
         segments("词", "词")
     run.prepared = True
 
 
-def instance_page(run: OpenRun, id: str, gold: GoldTexts, beside: Sequence[str]) -> Json:
-    """An instance's page; `beside` are the names of other runs over the same data. Raises Refused."""
+def instance_page(run: OpenRun, id: str, gold: GoldTexts, other_runs: Sequence[str]) -> Json:
+    """An instance's page; `other_runs` are the names of those over the same data. Raises Refused."""
     lines = run.results.lines()
-    found = run.find(lines, id)
-    if found is None:
+    line_with_row = run.find(lines, id)
+    if line_with_row is None:
         raise Refused(404, NO_INSTANCE)
-    row, line = found
+    row, line = line_with_row
     if line.get("error") is not None:
-        line = {**done_before(run, id), **line}
+        line = done_before(run, id) | dict(line)
     turns = turns_of(line)
-    blurred = as_text(line.get("blurred_query")) or ""
+    query = as_text(line.get("blurred_query")) or ""
+    # Lines of other programs may have one query only.
+    intent = as_text(line.get("fused_query")) or as_text(line.get("query")) or ""
+    searched = as_text(line.get("rewritten_query"))
     # A conversation without an agent ends with a query that would be searched.
-    rewritten = as_text(line.get("rewritten_query")) or (turns[-1]["query"] if turns else "") or None
-    fused = as_text(line.get("fused_query")) or as_text(line.get("query")) or ""
+    if not searched and turns:
+        searched = turns[-1]["query"]
+    rewritten: list[Segment] = []
+    if searched:
+        rewritten = segments(query, searched)
     verdicts = dict(_verdicts(run, lines, row, line))
-    texts = gold.of(run.manifest, id, fused)
-    search = line.get("search")
+    texts = gold.of(run.manifest, id, intent)
+    # None while the journal is being indexed.
+    n_events: int | None = None
+    if run.journal_ready:
+        n_events = len(search_events(run, id))
     return {
         "run": run.place.name,
         "id": id,
-        "fused_query": fused,
-        "blurred_query": blurred,
+        "fused_query": intent,
+        "blurred_query": query,
         "mode": as_text(line.get("mode")) or run.manifest.identity.mode or "at-once",
         "scheme": as_text(line.get("scheme")) or run.manifest.identity.scheme or "cts",
         "turns": turns,
-        "further": [
-            {"step": step, "name": name, "text": text} for step, name, text in further_texts(further_of(line))
-        ],
-        "rewritten_query": rewritten,
-        "rewritten": segments(blurred, rewritten) if rewritten else [],
+        "further": _further(line),
+        "rewritten_query": searched or None,
+        "rewritten": rewritten,
         "answer": as_text(line.get("answer")),
         "answer_from": as_text(line.get("answer_from")),
-        "search": search if isinstance(search, dict) and is_serializable(search) else None,
+        "search": _search_counts(line),
         "scores": [{"judge": judge, "score": score_of(verdict)} for judge, verdict in verdicts.items()],
         "contradictions": list(_contradictions(verdicts)),
         "nuggets": _nuggets(verdicts, texts, _losses(run, line, verdicts, texts)),
-        "unasked": _unasked(queries_of(line)),
+        "unasked": _unasked(query_forms(line)),
         "error": _error(line),
         "judge_errors": list(_judge_errors(run, lines, row)),
         "previous": _neighbour(run, lines, row - 1),
         "next": _neighbour(run, lines, row + 1),
-        "beside": list(beside),
+        "beside": list(other_runs),
         "caveat": run.manifest.caveat,
-        # None while the journal is being indexed.
-        "trace_turns": len(search_events(run, id)) if run.journal_ready else None,
+        "trace_turns": n_events,
         "steps": n_steps(run, id),
         "tools": {kind: label._asdict() for kind, label in every_tool().labels().items()},
     }
+
+
+def _further(line: Line) -> list[Json]:
+    """What replies had beyond their forms."""
+    fields: list[Json] = []
+    for step, name, text in further_texts(further_of(line)):
+        fields.append({"step": step, "name": name, "text": text})
+    return fields
+
+
+def _search_counts(line: Line) -> Json | None:
+    """The counts of the search as they stand in the line; None if they cannot be sent on as JSON."""
+    search = line.get("search")
+    if isinstance(search, dict) and is_serializable(search):
+        return search
+    return None
 
 
 def _verdicts(run: OpenRun, lines: ResultLines, row: int, line: Line) -> Iterator[tuple[str, Line]]:
     """Each judge's verdict on the answer, the scoring judge's first; failed, missing and other ones are left out."""
     answer = judged_fingerprint(line)
     for judge, index in run.judges().items():
-        verdict = line if index is run.results else run.verdict(index, lines, row)
+        # The scoring judge's verdict stands in the line itself.
+        verdict: Line | None = line
+        if index is not run.results:
+            verdict = run.verdict(index, lines, row)
         if verdict is None or failed(verdict) or not as_list(verdict.get("nuggets")):
             continue
+        # A further judge may have judged an answer that another one has replaced since.
         if about_same(judged_fingerprint(verdict), answer):
             yield judge, verdict
 
@@ -137,66 +163,91 @@ def _contradictions(verdicts: Mapping[str, Line]) -> Iterator[str]:
 def _judge_errors(run: OpenRun, lines: ResultLines, row: int) -> Iterator[Json]:
     """Why further judges failed to label the answer; a failure of the scoring judge is the page's `error`."""
     for judge, index in run.judges().items():
-        verdict = None if index is run.results else run.verdict(index, lines, row)
-        if verdict is not None and (error := _error(verdict)):
-            yield {"judge": judge, **error}
+        if index is run.results:
+            continue
+        verdict = run.verdict(index, lines, row)
+        if verdict is None:
+            continue
+        error = _error(verdict)
+        if error:
+            yield {"judge": judge} | error
 
 
 def _losses(
     run: OpenRun, line: Line, verdicts: Mapping[str, Line], texts: GoldNuggets
 ) -> dict[str, NuggetLoss]:
     """What each nugget lost by the first judge, and where; {} while the journal is being indexed."""
-    verdict = next(iter(verdicts.values()), None)
-    if verdict is None or not run.journal_ready:
+    if not verdicts or not run.journal_ready:
         return {}
-    return {one.id: one for one in instance_losses(run, line, verdict, texts)}
+    scoring_verdict = next(iter(verdicts.values()))
+    losses = instance_losses(run, line, scoring_verdict, texts)
+    return {loss.id: loss for loss in losses}
 
 
 def _nuggets(
     verdicts: Mapping[str, Line], texts: GoldNuggets, losses: Mapping[str, NuggetLoss]
 ) -> list[Json]:
     """The nuggets with texts and sources of the gold; those that only the gold has come last."""
-    rows = {row["id"]: {**row, "loss": _loss(losses.get(row["id"]))} for row in nuggets_of(verdicts)}
-    for id, known in texts.items():
-        row = rows.setdefault(id, {"id": id, "weight": known.weight, "coverage": {}, "loss": None})
-        row |= {"text": known.text, "sources": list(known.sources)}
-    return [{"sources": [], **row} for row in rows.values()]
+    nuggets: dict[str, Json] = {}
+    for judged in nuggets_of(verdicts):
+        id = judged["id"]
+        nuggets[id] = {"sources": []} | judged
+        nuggets[id]["loss"] = _loss_json(losses.get(id))
+    for id, gold_nugget in texts.items():
+        if id not in nuggets:
+            nuggets[id] = {"id": id, "weight": gold_nugget.weight, "coverage": {}, "loss": None}
+        nuggets[id]["text"] = gold_nugget.text
+        nuggets[id]["sources"] = list(gold_nugget.sources)
+    return list(nuggets.values())
 
 
-def _loss(loss: NuggetLoss | None) -> Json | None:
+def _loss_json(loss: NuggetLoss | None) -> Json | None:
     if loss is None:
         return None
-    at = loss.document
-    shown = at and {"url": at.url, "title": at.title, "kind": at.kind, "event": at.event, "rank": at.rank}
-    return {"points": loss.points, "stage": loss.stage, "document": shown}
+    document: Json | None = None
+    if loss.document is not None:
+        document = {
+            "url": loss.document.url,
+            "title": loss.document.title,
+            "kind": loss.document.kind,
+            "event": loss.document.event,
+            "rank": loss.document.rank,
+        }
+    return {"points": loss.points, "stage": loss.stage, "document": document}
 
 
 def _error(line: Line) -> Json | None:
     error = line.get("error")
     if error is None:
         return None
-    known = as_object(error)
-    step, kind, message = (as_text(known.get(name)) or "" for name in ("step", "kind", "message"))
-    return {"step": step, "kind": kind or "failed", "message": message or (as_text(error) or "")}
+    # An object in our own results; in files of others also a text alone.
+    fields = as_object(error)
+    return {
+        "step": as_text(fields.get("step")) or "",
+        "kind": as_text(fields.get("kind")) or "failed",
+        "message": as_text(fields.get("message")) or as_text(error) or "",
+    }
 
 
 def _neighbour(run: OpenRun, lines: ResultLines, row: int) -> str | None:
     if not 0 <= row < len(lines):
         return None
     line = run.line(run.results, int(lines.offsets[row]))
-    return instance_name(line) if line else None
+    if not line:
+        return None
+    return instance_name(line)
 
 
 def _unasked(queries: QueryForms) -> list[str]:
     """The passages of q* whose words neither q nor the searched query has, in the words of q*; [] without a search."""
     if not queries.searched or not queries.unasked:
         return []
-    passages = segments(f"{queries.query}\n{queries.searched}", queries.intent)
-    return [
-        passage["text"].strip()
-        for passage in passages
-        if passage["added"] and queries.unasked & terms_of(passage["text"]).content
-    ]
+    unasked: list[str] = []
+    for passage in segments(f"{queries.query}\n{queries.searched}", queries.intent):
+        # Other wording alone is no loss: only passages with a word of content count.
+        if passage["added"] and queries.unasked & terms_of(passage["text"]).content:
+            unasked.append(passage["text"].strip())
+    return unasked
 
 
 # --- What was done before a failure
@@ -204,64 +255,91 @@ def _unasked(queries: QueryForms) -> list[str]:
 
 def done_before(run: OpenRun, id: str) -> dict[str, Any]:
     """The fields that a line of results would have, as far as successful steps of the journal give them."""
-    found = _Replies(instance_records(run, id))
-    scheme: Scheme = next((one for one in SCHEMES if one == run.manifest.identity.scheme), "cts")
-    mode: Mode = next((one for one in MODES if one == run.manifest.identity.mode), "at-once")
+    replies = _Replies(instance_records(run, id))
+    # A manifest that somebody edited may name any scheme and mode.
+    scheme: Scheme = "cts"
+    for candidate in SCHEMES:
+        if candidate == run.manifest.identity.scheme:
+            scheme = candidate
+    if run.manifest.identity.mode == "respond":
+        turns = list(_conversation(replies, scheme, "respond"))
+    elif run.manifest.identity.mode == "select":
+        turns = list(_conversation(replies, scheme, "select"))
+    else:
+        turns = list(_questions_at_once(replies, scheme, run.manifest.k or 0))
+    fields: dict[str, Any] = {}
+    if turns:
+        fields["turns"] = turns
+    rewritten = replies.parsed("rewrite", OneLine().parse)
+    if rewritten:
+        fields["rewritten_query"] = rewritten
+    # The answer is there if what failed was a judge.
     events = search_events(run, id)
-    line = {
-        "turns": list(
-            _at_once(found, scheme, run.manifest.k or 0) if mode == "at-once" else _turns(found, scheme, mode)
-        ),
-        "rewritten_query": found.parsed("rewrite", OneLine().parse),
-        "answer": events[-1].text if events and events[-1].kind == "answer" else None,
-    }
-    return {name: value for name, value in line.items() if value}
+    if events and events[-1].kind == "answer" and events[-1].text:
+        fields["answer"] = events[-1].text
+    return fields
 
 
 class _Replies:
     """The replies of successful steps by name, the latest of each."""
 
     def __init__(self, records: Iterator[Mapping[str, Any]]) -> None:
-        self._texts = {
-            as_text(one.get("step")) or "": as_text(as_object(one.get("response")).get("text")) or ""
-            for one in records
-            if one.get("ok") is True
-        }
+        self._texts: dict[str, str] = {}
+        for record in records:
+            if record.get("ok") is True:
+                step = as_text(record.get("step")) or ""
+                self._texts[step] = as_text(as_object(record.get("response")).get("text")) or ""
 
     def parsed(self, step: str, parse: Callable[[str], T]) -> T | None:
         """A reply read by its form; None if there is none, or none of that form."""
+        if step not in self._texts:
+            return None
         with suppress(CTSError, ValueError):
-            return parse(self._texts[step]) if step in self._texts else None
+            return parse(self._texts[step])
         return None
 
     def answers(self, turn: int) -> list[str]:
         """The user's answer at a turn, or to a question, from 1; [] without one."""
         answer = self.parsed(f"answer/{turn}", ShortPhrase().parse)
-        return [answer.text] if answer else []
+        if answer is None:
+            return []
+        return [answer.text]
 
 
-def _at_once(found: _Replies, scheme: Scheme, k: int) -> Iterator[dict[str, Any]]:
-    """Each question with its answer."""
-    questions = found.parsed("clarify", QuestionList(k).parse) or ()
-    offer = found.parsed("clarify/1", form_of(scheme, "at-once", k).parse)
-    for n, question in enumerate(offer.offered if offer else questions, 1):
-        yield {"offered": [question], "answers": found.answers(n)}
+def _questions_at_once(replies: _Replies, scheme: Scheme, k: int) -> Iterator[dict[str, Any]]:
+    """Each question with its answer. The step is called `clarify` with the paper's scheme, `clarify/1` with others."""
+    questions = replies.parsed("clarify", QuestionList(k).parse) or ()
+    offer = replies.parsed("clarify/1", form_of(scheme, "at-once", k).parse)
+    if offer is not None:
+        questions = offer.offered
+    for n, question in enumerate(questions, 1):
+        yield {"offered": [question], "answers": replies.answers(n)}
 
 
-def _turns(found: _Replies, scheme: Scheme, mode: Mode) -> Iterator[dict[str, Any]]:
+def _conversation(
+    replies: _Replies, scheme: Scheme, mode: Literal["respond", "select"]
+) -> Iterator[dict[str, Any]]:
     """The turns of a conversation, up to the first without an offer."""
-    form = form_of(scheme, mode, QUERIES_OFFERED if mode == "select" else 1)
+    n_offered = 1
+    if mode == "select":
+        n_offered = QUERIES_OFFERED
+    form = form_of(scheme, mode, n_offered)
     for turn in count(1):
-        offer: Clarified | None = found.parsed(f"clarify/{turn}", form.parse)
+        offer: Clarified | None = replies.parsed(f"clarify/{turn}", form.parse)
         if offer is None:
             return
-        chosen = found.parsed(f"select/{turn}", Choice(offer.offered).parse) if mode == "select" else None
-        query = found.parsed(f"reformulate/{turn}", OneLine().parse)
+        query = replies.parsed(f"reformulate/{turn}", OneLine().parse)
+        chosen: int | None = None
+        # In this mode the chosen query is the next one, and nothing is reformulated.
+        if mode == "select":
+            chosen = replies.parsed(f"select/{turn}", Choice(offer.offered).parse)
+        if chosen is not None:
+            query = offer.offered[chosen]
         yield {
             "offered": list(offer.offered),
             "types": list(offer.types),
             "reasoning": offer.reasoning,
-            "answers": found.answers(turn),
+            "answers": replies.answers(turn),
             "chosen": chosen,
-            "query": query if chosen is None else offer.offered[chosen],
+            "query": query,
         }

@@ -297,7 +297,7 @@ class Origin:
 
     command: str
     """The command that makes it again."""
-    made: datetime
+    time: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +347,7 @@ def _page(contents: ReportContents, origin: Origin) -> str:
         contents=rendered(links),
         sections=rendered(section_elements),
         command=untrusted(origin.command, "code"),
-        made=rendered(f"cts_async {__version__}, {origin.made:%Y-%m-%d %H:%M} UTC."),
+        made=rendered(f"cts_async {__version__}, {origin.time:%Y-%m-%d %H:%M} UTC."),
         scripts=rendered(script_elements),
     )
 
@@ -641,8 +641,8 @@ def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:
     count = f"{len(systems)} systems: "
     if len(systems) == 1:
         count = "One system: "
-    made = f". Report of {origin.made:%Y-%m-%d %H:%M} UTC."
-    yield element("p", count, untrusted(", ".join(systems)), made, class_="about")
+    written = f". Report of {origin.time:%Y-%m-%d %H:%M} UTC."
+    yield element("p", count, untrusted(", ".join(systems)), written, class_="about")
     recomputed = contradictions(gathered)
     for warning in chain(caveat_lines(gathered), tool_notices(named_runs(gathered)), recomputed):
         yield untrusted(warning, "p", class_="warning", role="note")

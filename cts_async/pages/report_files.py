@@ -71,7 +71,7 @@ def _write_tables(folder: Path, contents: ReportContents, command: str) -> str:
     if gathered.compared:
         main.append(results_table(gathered.compared, gathered.names))
     tables = [grouped.table for grouped in contents.tables]
-    appendix = list(with_free_names(tables, taken=(NAME, APPENDIX)))
+    appendix = list(with_free_names(tables, used_names=(NAME, APPENDIX)))
     files = write_paper_files(folder, main, appendix, command)
     tex_files = [f"{table.name}.tex" for table in main]
     tex_files.append(f"{APPENDIX}.tex")

@@ -134,6 +134,7 @@ class History:
         self.digest = step_key(self.digest, text, response)
         self.request = {"after": turn}
         for link in _LINK.findall(response):
+            # In the order in which they were first shown; a dict keeps it, a set would not from one process to the next.
             self._links.setdefault(link)
 
     def links(self, latest: int) -> list[str]:
@@ -160,6 +161,7 @@ class History:
                 dropped.append(response.turn)
         if dropped:
             self.digest = step_key(self.digest, "dropped", dropped)
+            # Recorded with the turn, since a trace is read from the journal alone.
             dropped_before = self.request.get("dropped", [])
             self.request = dict(self.request) | {"dropped": dropped_before + dropped}
         latest_dropped = bool(self._responses) and self._responses[-1].dropped
@@ -281,9 +283,11 @@ class Agent:
             if text is None:
                 return history.finish("", number, forced=forced)
             turn = parse_turn(text)
+            # Thoughts stay in the history, as in WebDancer; the trace has them apart.
             history.turns.extend(Turn("think", thought) for thought in turn.thoughts)
             if turn.made_up:
                 history.turns.append(Turn("made_up", turn.made_up))
+            # WebDancer stops at a turn without a call; its demo forces no answer, but the benchmark needs one to score.
             if forced or not turn.calls:
                 return history.finish(turn.own, number, forced=forced and number > 1)
             key = step_key("told", ctx.job.id, history.digest, turn.own)
@@ -302,7 +306,9 @@ class Agent:
         A server that refuses the conversation as too long is asked again with a shorter one.
         """
         while True:
+            # Of the opening nothing can be left out: whether that is too long is for the server to say.
             forced = (not history.make_room() and number > 1) or number == self.settings.max_turns
+            # The demand speaks of "the facts above": before the first response there are none.
             if forced and number > 1:
                 history.demand_answer(demand)
             try:
@@ -368,6 +374,7 @@ class Agent:
                 version = self.toolbox.identity[call.tool]
                 result = await call.execute(ToolWork(ctx, self.tools, f"{number}.{i}", version, seen))
                 response = result.text
+                # A failure is no result: made again, such a call is tried again, and may bring another.
                 if times > 1 and not result.unrecorded:
                     response = f"(You made this call before; its result is the same.)\n{response}"
                 events += result.events

@@ -40,6 +40,7 @@ _PLACEHOLDER = re.compile(r"\{(\w*)\}")
 
 
 class _Table(BaseModel):
+    # A mistaken field may hold a key: errors do not repeat what stands in it.
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
 
@@ -200,7 +201,10 @@ def _spec_called(name: str, specs: Mapping[str, _Spec], title: str) -> _Spec:
 
 def load_search(*user_files: Path | None) -> SearchCatalogue:
     """Read the shipped catalogue and, over it, the `[search]` and `[visit]` tables of each file (None: no file)."""
-    files = [(file, read_tables(file)) for file in (SHIPPED, *user_files) if file is not None]
+    files = [(SHIPPED, read_tables(SHIPPED))]
+    for user_file in user_files:
+        if user_file is not None:
+            files.append((user_file, read_tables(user_file)))
 
     def specs(model: type[_Spec]) -> dict[str, _Spec]:
         rows: dict[str, dict[str, Any]] = {}
@@ -208,6 +212,7 @@ def load_search(*user_files: Path | None) -> SearchCatalogue:
         for file, tables in files:
             for name, row in tables[model.table].items():
                 rows[name] = merge_table(rows.get(name), f"{model.table}.{name}", row, file)
+                # After each file, so that a mistake is reported with the file and line that made it.
                 valid[name] = _valid(model, name, rows[name], file)
         return valid
 
@@ -226,9 +231,20 @@ _HEADER_VALUE: Final = re.compile(r"(?:[\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?
 _RESERVED_HEADERS: Final = frozenset(
     {
         # Where the message goes and where it ends (RFC 9112, sections 3.2 and 6).
-        *("host", "content-length", "transfer-encoding", "content-encoding", "content-range"),
+        "host",
+        "content-length",
+        "transfer-encoding",
+        "content-encoding",
+        "content-range",
         # Of one connection only (RFC 9110, section 7.6.1), and what asks for another protocol or an interim answer.
-        *("connection", "keep-alive", "te", "trailer", "upgrade", "http2-settings", "expect", "max-forwards"),
+        "connection",
+        "keep-alive",
+        "te",
+        "trailer",
+        "upgrade",
+        "http2-settings",
+        "expect",
+        "max-forwards",
     }
 )
 _RESERVED_PREFIX: Final = "proxy-"
@@ -255,6 +271,7 @@ def _check_headers(spec: ServiceSpec, table: str, path: Path) -> None:
         if problem:
             raise field_error(path, table, f"headers.{name}", problem)
         seen.add(name.lower())
+    # Also key_format and user_agent end up in the head of a request.
     if spec.key_header:
         _check_header(path, table, "key_header", spec.key_header)
     _check_header(path, table, "key_format", value=spec.key_format)
@@ -287,9 +304,12 @@ def _valid(model: type[_Spec], name: str, row: Mapping[str, Any], path: Path) ->
     table = f"{model.table}.{name}"
     check_table(table, row, path, key_place=True)
     fields = {field.alias or name for name, field in model.model_fields.items()} - {"name"}
+    # The model has this field, but it is filled from the name of the table.
     if "name" in row:
         raise field_error(path, table, "name", f"unknown field{suggestion('name', fields)}")
-    values = {**row, "name": name}
+    values = dict(row)
+    values["name"] = name
+    # Relative to the file that names it, wherever `cts` is started.
     if isinstance(row.get("path"), str):
         values["path"] = path.parent / row["path"]
     try:
@@ -299,10 +319,12 @@ def _valid(model: type[_Spec], name: str, row: Mapping[str, Any], path: Path) ->
     _check_headers(spec, table, path)
     if "{key}" not in spec.key_format:
         raise field_error(path, table, "key_format", f"has no {{key}}; {KEYS_FROM_ENVIRONMENT}")
+    # With a text in each placeholder the template is an address that can be checked like any other.
     url = _PLACEHOLDER.sub("x", spec.url)
     problem = address_problem(url, optional=spec.kind in ("corpus", "direct"), query=True)
     if problem:
         raise field_error(path, table, "url", problem)
+    # A query or an address that a model chose must not decide whom the key is sent to.
     if _PLACEHOLDER.search(urlsplit(spec.url).netloc):
         raise field_error(path, table, "url", "its host must not contain a {placeholder}")
     if spec.kind == "http":
@@ -335,6 +357,7 @@ def _derived_fields(spec: ServiceSpec, row: Mapping[str, Any], host: str) -> dic
     }
     if spec.body is not None and not row.get("method"):
         derived["method"] = "POST"
+    # The key is sent once, where the table puts it.
     if not spec.key_env or "{key}" in f"{spec.url}{spec.body}{spec.headers}":
         derived["key_header"] = ""
     if spec.kind == "serper":

@@ -13,6 +13,7 @@ from cts_async.search.backends import Page
 from cts_async.search.terms import best_window, extract_for_goal, query_terms
 
 _SUMMARY_CHARS: Final = 300
+"""Characters of a summary that is made without a model; a model's may be as long at least."""
 _EXPECTED: Final = "expected a JSON object with evidence and summary"
 
 
@@ -54,6 +55,7 @@ class EvidenceForm:
 
     name: ClassVar[str] = "evidence"
     json_schema: ClassVar[dict[str, Any] | None] = object_schema(
+        # WebDancer asks its reader for these three; the agent sees no `rational`, in the demo neither.
         {part: {"type": "string"} for part in ("rational", "evidence", "summary")}
     )
     grammar: ClassVar[str | None] = None

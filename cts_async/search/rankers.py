@@ -43,10 +43,15 @@ class Ranker(Protocol):
 # --- Query likelihood
 
 
+# As published for Qulac (Aliannejadi et al., SIGIR 2019).
 MU: Final = 1500.0
 ALPHA: Final = 0.5
 _CACHE_BYTES: Final = 64 * 1024 * 1024
 """Memory of the cached columns."""
+
+
+# Shares such as 0.7 and 0.3 may sum to a little more than 1 in floating point.
+_MOST_WEIGHT: Final = 1 + 1e-9
 
 
 class ConversationText(NamedTuple):
@@ -70,7 +75,7 @@ class Weights:
 
     def __post_init__(self) -> None:
         weights = (self.query, self.answers or 0.0)
-        if not all(0 <= weight <= 1 for weight in weights) or sum(weights) > 1 + 1e-9:
+        if not all(0 <= weight <= 1 for weight in weights) or sum(weights) > _MOST_WEIGHT:
             raise UsageError(
                 f"the weights of query and answers must be from 0 to 1 and sum to at most 1, but are {weights}"
             )
@@ -152,8 +157,10 @@ class QueryLikelihoodRanker:
         shape = (len(self.ids), len(self._numbers))
         matrix = csr_array((np.asarray(counts), np.asarray(numbers), np.asarray(bounds)), shape=shape)
         lengths = np.asarray(matrix.sum(axis=1), dtype=np.int64)
+        # By term: a query reads the postings of its terms, and no document.
         self._counts, self._total = matrix.tocsc(), int(lengths.sum())
         self._log_length = np.log(mu + lengths)
+        # A column has 8 bytes a document; 64 are the texts of a few conversations, however large the collection.
         columns = max(64, _CACHE_BYTES // (8 * max(1, len(self.ids))))
         self._column = lru_cache(columns)(self._score)
 
@@ -234,9 +241,14 @@ class CrossEncoderRanker:
         texts: list[str] = []
         for candidate in candidates:
             page = self._corpus.document(candidate.id)
-            texts.append(f"{page.title} {page.text}".strip() if page else "")
+            # `base` may rank documents of another corpus: an unknown one is scored as an empty text.
+            text = ""
+            if page is not None:
+                text = f"{page.title} {page.text}".strip()
+            texts.append(text)
         scores = self._scores(query, texts)
         ranked = [Ranked(candidate.id, score) for candidate, score in zip(candidates, scores, strict=True)]
+        # A stable sort: documents of equal scores stay as `base` ranks them.
         ranked.sort(key=lambda document: -document.score)
         return ranked[:limit]
 
@@ -255,6 +267,7 @@ class CrossEncoderRanker:
 # --- Models that score pairs
 
 INSTALL: Final = "pip install bert-score"
+# The length that BERT and MonoT5 were trained with.
 MAX_TOKENS: Final = 512
 _CHARS_PER_TOKEN: Final = 12
 """Longer texts are cut to so many characters per token before they are tokenised, which would be slow."""
@@ -299,7 +312,11 @@ class _PairModel:
     def __init__(self, network: Any, tokenizer: Any) -> None:
         import torch
 
-        self._network = network.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+        device = "cpu"
+        if torch.cuda.is_available():
+            device = "cuda"
+        # Without `eval` a network drops units at random, and a document's score would change from call to call.
+        self._network = network.to(device).eval()
         self._tokenizer = tokenizer
         positions = getattr(network.config, "max_position_embeddings", None) or MAX_TOKENS
         self._max_tokens = min(MAX_TOKENS, int(positions), int(tokenizer.model_max_length))

@@ -33,6 +33,7 @@ STOP_WORDS: Final = frozenset(Path(__file__).with_name("stop_words.txt").read_te
 
 def fold(text: str) -> str:
     """Return `text` in lower case, in one width and without accents; its length may change."""
+    # Nothing to decompose: most English pages are read without the slow part.
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text.casefold())
@@ -59,12 +60,15 @@ def present(text: str, searched: Collection[str]) -> set[str]:
     """Return the terms `searched` that occur in `text`: Chinese ones anywhere, others as whole words."""
     folded = fold(text)
     words = {stem(run) for run in _RUN.findall(folded)}
-    terms_there: set[str] = set()
+    found_terms: set[str] = set()
     for term in searched:
-        place: Collection[str] = folded if _IS_HAN.match(term) else words
+        place: Collection[str] = words
+        # Chinese has no blanks, and a page's text may be segmented otherwise than a query.
+        if _IS_HAN.match(term):
+            place = folded
         if term in place:
-            terms_there.add(term)
-    return terms_there
+            found_terms.add(term)
+    return found_terms
 
 
 @lru_cache(maxsize=1 << 16)
@@ -127,6 +131,7 @@ _jieba: Final[list[Any]] = []
 
 
 def _tokenizer() -> Any:
+    # Searches run in threads, and the dictionary is to be in memory once.
     with _jieba_lock:
         if not _jieba:
             _jieba.append(_load_jieba())
@@ -213,7 +218,10 @@ def best_window(text: str, weights: Mapping[str, float], max_chars: int) -> str:
         if not sentence_terms:
             continue
         window = window_from(row)
-        window_terms = set().union(*terms_by_sentence[row : window.stop])
+        window_terms: set[str] = set()
+        for terms_there in terms_by_sentence[row : window.stop]:
+            window_terms |= terms_there
+        # In the order of the weights: a sum of floats depends on it, and that of a set changes between processes.
         weight = sum(weight for term, weight in weights.items() if term in window_terms)
         if weight > best_weight:
             best, best_weight = window, weight
@@ -241,6 +249,7 @@ def extract_for_goal(text: str, goal: str, max_chars: int) -> str:
     weights = {term: math.log1p(len(spans) / n) for term, n in n_sentences.items()}
 
     def score(span: Span) -> float:
+        # Exact in any order: that of a set of texts changes between processes.
         return math.fsum(weights[term] for term in terms_of[span])
 
     chosen: list[Span] = []
@@ -259,8 +268,10 @@ def _assembled(text: str, spans: Sequence[Span]) -> str:
     before = 0
     for start, end in spans:
         gap = text[before:start]
-        if gap:
-            parts.append(" " if gap == " " else "\n")
+        # A line break where sentences were left out, so that the agent does not read them as one passage.
+        if gap and gap != " ":
+            gap = "\n"
+        parts.append(gap)
         parts.append(text[start:end])
         before = end
     return "".join(parts).strip()

@@ -67,6 +67,7 @@ def hit_row(hit: Hit) -> list[str]:
     """Return `[url, title, snippet, date, source]`, each cut to its limit, without empty cells at the end."""
     date, source = hit.date[:_TITLE_CHARS], hit.source[:_TITLE_CHARS]
     row = [hit.url, hit.title[:_TITLE_CHARS], hit.snippet[:_SNIPPET_CHARS], date, source]
+    # Most engines give neither a date nor a source, and a journal has hundreds of rows an instance.
     while len(row) > 1 and not row[-1]:
         row.pop()
     return row
@@ -78,6 +79,7 @@ def read_hits(response: Any) -> list[Hit]:
     try:
         for row in response["hits"]:
             cells = [str(cell) for cell in row]
+            # A row of more cells than these fails to unpack: it was not written by `hit_row`.
             cells += [""] * (5 - len(cells))
             url, title, snippet, date, source = cells
             hits.append(Hit(url, url, title, snippet, 0.0, date, source))
@@ -120,6 +122,7 @@ def reason_of(error: StepError) -> str:
 
 def host_of(url: str) -> str:
     """Return the host of an address, "" if it has none."""
+    # Without a scheme, as models write some addresses, urlsplit takes the host for a path.
     if "//" not in url:
         url = f"//{url}"
     try:
@@ -237,6 +240,7 @@ class Recorded:
         similar: Page | None = None
         for record in self._records(_page_name(url)):
             page = read_page(record["response"])
+            # Addresses that differ in scheme or fragment mostly show one page; where they do not, both were recorded.
             if url in (page.url, record["request"]["url"]):
                 return page
             similar = similar or page
@@ -259,6 +263,7 @@ def _not_recorded(host: str) -> ToolError:
 def _names(record: Any) -> list[str]:
     """Return the names of a record: a page has those of its requested and of its final address."""
     try:
+        # Journals of other versions and programs: whatever is not of this form answers nothing.
         if not record["ok"] or not record["step"].startswith("search/tool/"):
             return []
         request, response = record["request"], record["response"]

@@ -63,6 +63,7 @@ def parse_turn(text: str) -> ParsedTurn:
     thoughts: list[str] = []
     calls: list[RequestedCall | InvalidCall] = []
     for part in split_parts(text):
+        # A model that continues alone invents the results that it hopes for, and then cites them.
         if part.kind == "tool_response":
             before, made_up = text[: part.start].rstrip(), text[part.start :]
             return ParsedTurn(tuple(thoughts), tuple(calls), before, made_up)
@@ -82,6 +83,7 @@ def final_answer(text: str) -> tuple[str, AnswerFrom]:
 
 _FENCE: Final = re.compile(r"\A```[\w-]*\s*|\s*```\Z")
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
+# WebDancer writes `name` and `arguments`; other models keep the names of the format that they were trained with.
 _NAME_KEYS: Final = ("name", "tool", "tool_name", "function", "action")
 _ARGUMENT_KEYS: Final = ("arguments", "args", "parameters", "params", "input", "action_input")
 
@@ -116,10 +118,13 @@ def _loads(text: str) -> Any:
 
 def _requested(record: Mapping[str, Any], body: str) -> RequestedCall | InvalidCall:
     name, raw = first_value(record, _NAME_KEYS), body[:_RAW_CHARS]
-    if isinstance(name, dict):  # {"function": {"name": ...}}
-        record = {**record, **name}
+    # OpenAI's form: {"function": {"name": ..., "arguments": ...}}.
+    if isinstance(name, dict):
+        record = dict(record) | name
         name = first_value(record, _NAME_KEYS)
-    tool = name.strip().lower() if isinstance(name, str) else ""
+    tool = ""
+    if isinstance(name, str):
+        tool = name.strip().lower()
     if not tool:
         return InvalidCall("the name of the tool is missing", raw)
     return RequestedCall(tool, _arguments(record), raw)
@@ -130,6 +135,7 @@ def _arguments(record: Mapping[str, Any]) -> Any:
     arguments = first_value(record, _ARGUMENT_KEYS)
     if arguments is None:
         return record
+    # OpenAI's function calls have their arguments as JSON in a string.
     if isinstance(arguments, str) and arguments.lstrip().startswith(("{", "[", '"')):
         return _loads(arguments)
     return arguments
@@ -146,7 +152,10 @@ def first_value(record: Mapping[str, Any], keys: Sequence[str]) -> Any:
 
 def distinct_texts(value: Any, max_chars: int | None = None) -> tuple[str, ...]:
     """Return the distinct non-empty texts of a list, or of the one text that stands for a list, each as one line."""
-    items = value if isinstance(value, list) else [value]
+    # The demo cuts a lone text to its first three characters, as if it were a list of three ("tower": "tow").
+    items = value
+    if not isinstance(items, list):
+        items = [value]
     texts: dict[str, None] = {}
     for item in items:
         if isinstance(item, str | int | float):
@@ -163,7 +172,8 @@ def one_line(text: str) -> str:
 
 # --- Tool responses
 
-_OWN_TAGS: Final = frozenset({*TAG_NAMES, "tools"})
+# `<tools>` encloses the list of tools in the prompt.
+_OWN_TAGS: Final = frozenset(TAG_NAMES) | {"tools"}
 
 
 def format_tool_response(text: str) -> str:
@@ -193,6 +203,7 @@ def without_breaks(text: str) -> str:
 
 _CHUNK: Final = 50
 _ASCII_MARKS: Final = r"\x00-\x2F\x3A-\x40\x5B-\x60\x7B-\x7F"
+# What `str.strip` removes beyond ASCII, and marks without width: a text of these alone would be empty.
 _WIDE_BLANKS: Final = r"\x80-\xA0\u1680\u2000-\u200F\u2028-\u202F\u205F\u3000"
 _TEXT_RULES: Final = f"""
 any ::= [^<]
@@ -238,9 +249,9 @@ def turn_grammar(
         if len(call_rules) > 1:
             tools = f"({tools})"
         rules.append(f'call ::= "<tool_call>\\n" {tools} "\\n</tool_call>"')
-        first_rule, *further_rules = call_rules.values()
+        rules += call_rules.values()
         # The grammar is part of a step's key: the rules of strings stand where they always did, after the first tool's.
-        rules += [first_rule, _STRING_RULES.strip(), *further_rules]
+        rules.insert(len(rules) - len(call_rules) + 1, _STRING_RULES.strip())
     return "\n".join(rules) + "\n"
 
 

@@ -94,6 +94,7 @@ def compare_runs(
         path = named_runs[0].path
         raise UsageError(f"{path}: conversations without scores (cts converse) cannot be compared")
     check_same_data(run.path for run in runs)
+    # After `make run` several agents have an orig each: the one worked on last is compared, unless one is named.
     if baseline is None:
         runs = runs_of_latest_agent(runs, notes.append)
     board = make_board(read_runs(runs, notes.append))
@@ -235,7 +236,10 @@ def _notes(board: Board, judge: str) -> Iterator[str]:
         if agent:
             agents[agent].append(entrant.label)
     if len(agents) > 1:
-        listed = "; ".join(f"{agent}: {', '.join(labels)}" for agent, labels in agents.items())
+        systems_by_agent: list[str] = []
+        for agent, labels in agents.items():
+            systems_by_agent.append(f"{agent}: {', '.join(labels)}")
+        listed = "; ".join(systems_by_agent)
         yield f"The agents differ, so differences are not due to the Clarifiers alone. {listed}."
 
 
@@ -258,12 +262,12 @@ def comparison_json(compared: RunsCompared) -> dict[str, Any]:
         "seed": compared.seed,
     }
     result |= caveats_json(compared.caveats)
-    result["systems"] = [_system_json(entrant) for entrant in board.entrants]
+    result["systems"] = list(map(_system_json, board.entrants))
     result["judges"] = [_judged_json(judged, compared) for judged in compared.judged]
     result["judge_robustness"] = None
     if compared.robustness:
         result["judge_robustness"] = asdict(compared.robustness)
-    result["supporting_backbones"] = [asdict(row) for row in compared.stabilities]
+    result["supporting_backbones"] = list(map(asdict, compared.stabilities))
     result["notes"] = list(compared.notes)
     return result
 
@@ -288,6 +292,7 @@ def _judged_json(judged: Judged, compared: RunsCompared) -> dict[str, Any]:
     leaderboard: list[dict[str, Any]] = []
     for standing in judged.standings:
         row = _standing_fields(standing)
+        # JSON and CSV keep the name that they had before 0.13 for what is called a gain in Python.
         row["delta"] = None
         if standing.gain:
             row["delta"] = _gain_fields(standing.gain)
@@ -299,7 +304,7 @@ def _judged_json(judged: Judged, compared: RunsCompared) -> dict[str, Any]:
         "judge": judged.judge,
         "leaderboard": leaderboard,
         "family": family,
-        "pairs": [asdict(pair) for pair in judged.pairs],
+        "pairs": list(map(asdict, judged.pairs)),
     }
 
 
@@ -362,6 +367,7 @@ def _leaderboard_table(judged: Judged, compared: RunsCompared) -> DataTable:
     baseline = compared.baseline
     rows: list[dict[str, Any]] = []
     for standing in judged.ranked:
+        # The first keys are the first columns of leaderboard.csv.
         row: dict[str, Any] = {"system": standing.system, "k": standing.k, "delta": None}
         if standing.gain:
             row["delta"] = standing.gain.mean
@@ -386,15 +392,17 @@ def _leaderboard_table(judged: Judged, compared: RunsCompared) -> DataTable:
         )
     else:
         columns.append(Column(heading, _mean, rank=BEST))
+    # A failure is no score, so it is in no mean: what it would do as 0 stands beside the mean, where there is one.
     if any(row["n_failed"] for row in rows):
         columns.append(Column("failed=0", number("mean_failed_as_0", ".3f")))
         remarks.append("failed=0: the mean with each failed instance counted as 0.")
+    # With them the table is wider than a terminal of 80 columns; pipes and files have all.
     for name in ("p50", "p90", "min", "max"):
         columns.append(Column(name, number(name, ".3f"), optional=True))
     columns.append(Column("scored", lambda row: f"{row['n_scored']}/{row['n_expected']}"))
     columns.append(Column("failed", text("n_failed")))
-    n_rivals = sum(row["best_or_tied"] is not None for row in rows)
-    if not compared.caveats and n_rivals != 1:
+    # Made-up scores and those of a smoke test have no winner, and a system alone competes with nobody.
+    if not compared.caveats and _count_rivals(judged) != 1:
         sentence = best_sentence(judged)
         if sentence:
             remarks.append(sentence)
@@ -482,6 +490,7 @@ def _interval(row: Row) -> str:
 def _pairs_table(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> DataTable:
     """Permutation tests with Holm's correction, the difference that each can detect, and the n that it needs."""
     n_tests, baseline, shown = len(judged.pairs), compared.baseline, judged.pairs
+    # The correction is for all pairs, whichever are shown.
     if n_tests > MOST_PAIRS and not all_pairs and not compared.against_baseline:
         with_baseline = tuple(pair for pair in judged.pairs if baseline in (pair.system, pair.other))
         shown = with_baseline or judged.pairs[:MOST_PAIRS]
@@ -497,6 +506,8 @@ def _pairs_table(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> 
         Column("n needed Holm", number("n_needed_holm", ",")),
     )
     family = f"all {n_tests} pairs"
+    # At 0.05, beside tests that are corrected for all comparisons, only 50 to 80 % of the differences were found where
+    # 80 % was said (0.11).
     level = f"{ALPHA} / {n_tests} = {holm_alpha(n_tests):.2g}, the strictest of Holm's levels"
     if n_tests == 1:
         family = "1 pair"
@@ -508,14 +519,16 @@ def _pairs_table(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> 
         f"detects: the true difference that n instances show in {POWER:.0%} of cases at {level}; n needed: how many "
         "would show this one there. - where too few differ to show any, or all differ by the same."
     ]
+    n_significant = n_hopeless = 0
+    for pair in judged.pairs:
+        n_significant += pair.significant
+        n_hopeless += pair.hopeless
     if len(shown) < n_tests:
-        n_significant = sum(pair.significant for pair in judged.pairs)
         remarks.append(
             f"Shown are {len(shown)} of {n_tests} pairs, of which {n_significant} differ at {ALPHA}; --pairs shows them "
             "all."
         )
     caption = f"judge {judged.judge}; Holm over {family}"
-    n_hopeless = sum(pair.hopeless for pair in judged.pairs)
     fewest = min(pair.n for pair in judged.pairs)
     if n_hopeless:
         caption += f". Too few instances differ in {n_hopeless} of {n_tests} tests for any p to reach {level}"
@@ -523,16 +536,26 @@ def _pairs_table(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> 
         caption += (
             f". Few instances (n from {fewest}): a p above {ALPHA} does not show that two systems are equal"
         )
-    rows = [asdict(pair) for pair in shown]
+    rows = list(map(asdict, shown))
     return DataTable("pairs", "Paired permutation tests", caption, columns, rows, remarks=tuple(remarks))
 
 
 def _judges_table(robust: Robustness) -> DataTable:
     """Robustness to the judge (paper, table 9), with a column for each judge so that many systems fit."""
     counted_judges = [judge for judge in robust.judges if judge.judge in robust.counted]
-    shared = [place for place, mean in enumerate(counted_judges[0].common_means) if mean is not None]
-    means_by_heading = {judge.judge: judge.means for judge in robust.judges}
-    if any(judge.n_scored[place] != robust.n_common for judge in robust.judges for place in shared):
+    # The common instances have labels by every counted judge, so any of them tells which systems have some.
+    shared: list[int] = []
+    for place, mean in enumerate(counted_judges[0].common_means):
+        if mean is not None:
+            shared.append(place)
+    means_by_heading: dict[str, Sequence[float | None]] = {}
+    some_differ = False
+    for judge in robust.judges:
+        means_by_heading[judge.judge] = judge.means
+        for place in shared:
+            some_differ |= judge.n_scored[place] != robust.n_common
+    # Orders are by the common means: where these are not the means already, both are shown.
+    if some_differ:
         for judge in robust.judges:
             means_by_heading[f"{judge.judge} (n={robust.n_common})"] = judge.common_means
     columns = [Column("system", text("system"), numeric=False)]
@@ -576,7 +599,9 @@ def _order_statement(robust: Robustness) -> str:
 
 def _agreement_table(robust: Robustness) -> DataTable:
     """Agreement of the judges' labels, nugget by nugget."""
-    taus = {(order.judge, order.other): order.tau for order in robust.orders}
+    taus: dict[tuple[str, str], float | None] = {}
+    for order in robust.orders:
+        taus[order.judge, order.other] = order.tau
     rows: list[dict[str, Any]] = []
     for pair in robust.agreements:
         row = asdict(pair)
@@ -634,7 +659,7 @@ def _stability_table(stabilities: Sequence[Stability]) -> DataTable:
         "User Answerer (on questions asked in the same words, as cts run --questions asks them) and Rewriter: do they "
         "answer and rewrite alike?"
     )
-    rows = [asdict(row) for row in stabilities]
+    rows = list(map(asdict, stabilities))
     return DataTable("support", "Other supporting models", caption, columns, rows)
 
 
@@ -671,9 +696,11 @@ def headline(compared: RunsCompared) -> Iterator[str]:
         )
     if compared.robustness and compared.robustness.same_order is not None:
         yield f"{_order_statement(compared.robustness)}."
-    n_failed = sum(standing.scores.n_failed for standing in judged.standings)
+    n_failed = n_expected = 0
+    for standing in judged.standings:
+        n_failed += standing.scores.n_failed
+        n_expected += standing.scores.n_expected
     if n_failed:
-        n_expected = sum(standing.scores.n_expected for standing in judged.standings)
         yield f"{n_failed:,} of {counted(n_expected, 'instance')} failed: they have no score, and are in no mean."
     # The first sentence has an interval, and no table with a legend stands above it.
     if judged.best and judged.best[0].gain:
@@ -695,12 +722,15 @@ def answer_sentence(compared: RunsCompared) -> str:
     "" where scores say nothing about a model, and where differences are not to orig.
     """
     judged, baseline = compared.judged[0], compared.baseline
-    systems = {entrant.label: entrant.system for entrant in compared.board.entrants}
-    if compared.caveats or systems.get(baseline) != ORIG or not judged.best:
+    # Beside another run of orig its label is longer, such as orig+all-kimi.
+    origs = [entrant.label for entrant in compared.board.entrants if entrant.system == ORIG]
+    if compared.caveats or baseline not in origs or not judged.best:
         return ""
     best = judged.best[0]
-    tests = {frozenset((pair.system, pair.other)): pair for pair in judged.pairs}
-    test = tests.get(frozenset((best.system, baseline)))
+    test = None
+    for pair in judged.pairs:
+        if {pair.system, pair.other} == {best.system, baseline}:
+            test = pair
     if best.gain is None or test is None:
         return ""
     # Candidates that somebody else made may have asked nothing.
@@ -708,7 +738,7 @@ def answer_sentence(compared: RunsCompared) -> str:
     if best.k:
         question = "Does asking help?"
     system = best.system
-    n_rivals = sum(standing.best is not None for standing in judged.standings)
+    n_rivals = _count_rivals(judged)
     if n_rivals > 1:
         system += f", the best of {n_rivals} systems,"
     basis = f"n = {best.gain.n:,}, judge {judged.judge}"
@@ -738,6 +768,11 @@ def answer_sentence(compared: RunsCompared) -> str:
     return f"{question} {answer} ({interval}, {basis}, {p})."
 
 
+def _count_rivals(judged: Judged) -> int:
+    """Count the systems that compete for the highest mean: no references, and none without a common instance."""
+    return sum(standing.best is not None for standing in judged.standings)
+
+
 NO_REFERENCES: Final = "(orig and gold do not compete)"
 """A reference may have a higher mean than the best system."""
 
@@ -748,7 +783,7 @@ def best_sentence(judged: Judged, baseline: str = "") -> str:
     "Tied" are only those that a test could have separated, given how many instances differ.
     With its difference to a `baseline`. "" if fewer than two systems compete.
     """
-    n_rivals = sum(standing.best is not None for standing in judged.standings)
+    n_rivals = _count_rivals(judged)
     if not n_rivals and any(not standing.n_common for standing in judged.standings):
         return "No instance has a score in all systems, so none is called the best."
     if not n_rivals:

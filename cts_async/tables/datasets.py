@@ -43,9 +43,12 @@ def print_kinds(console: Console, kinds: Iterable[Kind]) -> None:
 
 def print_contents(console: Console, title: str, paths: Sequence[Path], contents: Contents) -> None:
     """Print the contents of a dataset, one fact per line."""
-    lines = [("file", str(path)) for path in paths]
+    lines: list[tuple[str, str]] = []
+    for path in paths:
+        lines.append(("file", str(path)))
     lines += fact_lines(contents)
-    lines += [("note", note) for note in contents.notes]
+    for note in contents.notes:
+        lines.append(("note", note))
     print_facts(console, title, lines)
 
 
@@ -95,14 +98,16 @@ def corpus_contents(path: Path) -> Contents:
 def facts_table(title: str, facts: Mapping[str, Any]) -> DataTable:
     """A row for each fact."""
     rows = [{"fact": name, "value": value} for name, value in facts.items()]
-    columns = (*text_columns("fact"), Column("value", lambda row: _shown(row["value"]), numeric=False))
+    columns = text_columns("fact") + (Column("value", lambda row: _shown(row["value"]), numeric=False),)
     return DataTable("facts", title, "documents to search, one a line", columns, rows)
 
 
 def documents_table(pages: Iterable[Page]) -> DataTable:
     """The first documents of the file."""
-    rows = [{"id": page.id, "title": page.title, "url": page.url, "chars": len(page.text)} for page in pages]
-    columns = (*text_columns("id"), *number_columns(chars=","), *text_columns("title", "url"))
+    rows: list[dict[str, Any]] = []
+    for page in pages:
+        rows.append({"id": page.id, "title": page.title, "url": page.url, "chars": len(page.text)})
+    columns = text_columns("id") + number_columns(chars=",") + text_columns("title", "url")
     return DataTable("documents", "The first documents", "in the order of the file", columns, rows)
 
 
@@ -113,7 +118,7 @@ def found_table(ranker: str, pages: Iterable[tuple[Ranked, Page]]) -> DataTable:
         rows.append(
             {"rank": rank, "id": ranked.id, "score": ranked.score, "title": page.title, "url": page.url}
         )
-    columns = (*number_columns(rank="d", score=".4f"), *text_columns("id", "title", "url"))
+    columns = number_columns(rank="d", score=".4f") + text_columns("id", "title", "url")
     caption = "scores are comparable within one query only"
     return DataTable("found", f"Ranked by {ranker}", caption, columns, rows)
 

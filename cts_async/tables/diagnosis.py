@@ -149,6 +149,7 @@ def _diagnose_runs(
     found_runs = find_runs(words)
     if not orig:
         found_runs = runs_of_latest_agent(found_runs, notes.append)
+    # Who names a run wants it, unfinished or not; a folder may hold runs that are under way.
     named_directories = {run.path for run in found_runs if run.named}
     runs: list[FinishedRun] = []
     for run in read_runs(found_runs, notes.append):
@@ -197,13 +198,14 @@ def _find_orig(runs: Sequence[FinishedRun], notes: list[str]) -> Path | None:
         )
     if among:
         return among[0]
-    beside = sibling_origs(run.directory for run in runs if run.clarifier)
-    if len(beside) == 1:
-        notes.append(f"gains are over {beside[0]}")
-        return beside[0]
+    siblings = sibling_origs(run.directory for run in runs if run.clarifier)
+    # Nobody named it, so the diagnosis says which run it took.
+    if len(siblings) == 1:
+        notes.append(f"gains are over {siblings[0]}")
+        return siblings[0]
     candidates = ""
-    if beside:
-        candidates = f" ({', '.join(map(str, beside))} could all be meant)"
+    if siblings:
+        candidates = f" ({', '.join(map(str, siblings))} could all be meant)"
     notes.append(f"no single orig run was found next to these{candidates}; name one with --orig DIR")
     return None
 
@@ -240,6 +242,7 @@ def board_interactions(
         run = read_run(entrant.directory, without=NOT_FOR_QUESTIONS)
         system = interactions_of(replace(run, label=entrant.label), read, judge)
         systems.append(system)
+        # Each stage counts by itself: their questions were asked and answered, whatever failed afterwards.
         if system.n_failed_later:
             n_failed = counted(system.n_failed_later, "instance")
             notes.append(
@@ -262,7 +265,9 @@ def diagnose_board(
     scores: dict[str, float] = {}
     if baseline and judge in board.judges:
         column = board.scores[judge][:, board.place(baseline)].tolist()
-        scores = {id: score for id, score in zip(board.ids, column, strict=True) if not isnan(score)}
+        for id, score in zip(board.ids, column, strict=True):
+            if not isnan(score):
+                scores[id] = score
     orig = None
     if scores:
         orig = board.entrants[board.place(baseline)].directory
@@ -281,10 +286,12 @@ def question_files(path: str) -> list[Path]:
         folder = Path(path)
         if (folder / "run.json").exists() or any(folder.glob("*/run.json")):
             return []
+        # As the release's clarify_only/NAME.csv.
         return sorted(file for file in folder.iterdir() if file.suffix.lower() in CSV_SUFFIXES)
     matches = [Path(path)]
+    # A name that exists is no pattern, even if it has brackets.
     if not Path(path).exists():
-        matches = [Path(match) for match in sorted(glob.glob(path))]
+        matches = list(map(Path, sorted(glob.glob(path))))
     if not matches and _is_question_file(Path(path)):
         raise InputError(path, "no such file")
     return [match for match in matches if _is_question_file(match)]
@@ -303,10 +310,13 @@ def read_file(path: Path, read: Reader, fields: Mapping[str, str] | None = None)
         if row:
             rows.append(row)
     rows.sort(key=lambda row: row.id)
+    n_turns = 0
+    for row in rows:
+        n_turns = max(n_turns, len(row.turns))
     return Interactions(
         label=path.stem,
         clarifier=path.stem,
-        k=max((len(row.turns) for row in rows), default=0),
+        k=n_turns,
         rows=tuple(rows),
         n_failed=len(instances) - len(rows),
         n_expected=len(instances),
@@ -411,12 +421,14 @@ def losses_table(systems: Sequence[SystemLosses]) -> DataTable:
         rows.append(row)
         if system.n_unplaced:
             unplaced.append(f"{system.label} {system.n_unplaced:,}")
-    shown = [stage for stage in STAGES if stage != "unknown" or any(row["unknown"] for row in rows)]
     columns = list(text_columns("system"))
     columns.append(Column("n", text("n")))
     columns.append(Column("mean", number("mean", ".2f")))
-    for stage in shown:
-        columns.append(Column(_HEADINGS[stage], number(stage, ".2f")))
+    some_unknown = any(row["unknown"] for row in rows)
+    for stage in STAGES:
+        # Only where the gold lacks a nugget's text, or the run a trace that can be looked through.
+        if stage != "unknown" or some_unknown:
+            columns.append(Column(_HEADINGS[stage], number(stage, ".2f")))
     remarks: tuple[str, ...] = ()
     if unplaced:
         remarks = (

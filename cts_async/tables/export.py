@@ -62,6 +62,7 @@ def export_runs(words: Sequence[str], layout: str, out: Path) -> Exported:
 
     Raises UsageError, before anything is written, for a folder that holds other files; InputError for a damaged run.
     """
+    # All contents are made before the first file is written: a damaged run leaves the folder as it was.
     paths = [run.path for run in find_runs(words)]
     files, remarks = LAYOUTS[layout](paths)
     return Exported(write_export(out, layout, files, [path.name for path in paths]), tuple(remarks))
@@ -84,6 +85,7 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
         if not (path / MANIFEST).is_file():
             raise UsageError(f"{path}: has no {MANIFEST}, so it is not a run whose answers could be exported")
     for run in with_distinct_labels(read_path(path, without=()) for path in paths):
+        # Labels are distinct, but some file systems take Run and run for one file.
         name = _UNUSUAL.sub("_", run.label).lstrip(".") or "_"
         while name.casefold() in names:
             name += "_"
@@ -237,7 +239,8 @@ def _hf(paths: Sequence[Path]) -> tuple[Files, list[str]]:
         files[f"{name}.jsonl"] = _lines(rows)
     files["README.md"] = _card(paths, tables).encode(errors="replace")
     remarks = list(tables.remarks)
-    empty = [name for name in _TABLES if name not in _configured(tables)]
+    configured = _configured(tables)
+    empty = [name for name in _TABLES if name not in configured]
     if empty:
         remarks.append(f"No rows, so no configuration of the dataset: {', '.join(empty)}.")
     remarks.append(
@@ -263,18 +266,25 @@ def _csv(keys: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 
 def _lines(rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> bytes:
-    return b"".join(json_bytes(row, orjson.OPT_APPEND_NEWLINE) for row in rows)
+    lines = bytearray()
+    for row in rows:
+        lines += json_bytes(row, orjson.OPT_APPEND_NEWLINE)
+    return bytes(lines)
 
 
 def _card(paths: Sequence[Path], tables: Tables) -> str:
     """Return README.md: YAML front matter, the runs, who played which role, versions, columns. All names are escaped."""
-    manifests = {path: manifest_of(path) for path in paths}
-    data = {manifest.identity.dataset.name or "candidates" for manifest in manifests.values()}
+    manifests: dict[Path, Manifest] = {}
+    data: set[str] = set()
+    for path in paths:
+        manifest = manifests[path] = manifest_of(path)
+        data.add(manifest.identity.dataset.name or "candidates")
     caveats = caveats_in(manifest.caveat for manifest in manifests.values())
     described: list[dict[str, str]] = []
     for table, notes in column_notes().items():
         for column, meaning in notes.items():
             described.append({"table": table, "column": column, "meaning": meaning})
+    # Fields that a role's reply had beyond its form are those of these runs: columns.toml cannot know them.
     for column in _table(tables, "instances")[0]:
         if FURTHER in column:
             meaning = (
@@ -308,7 +318,13 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
 
 def _configured(tables: Tables) -> list[str]:
     """Return the tables that are configurations of the dataset: `datasets` cannot load one without rows."""
-    return [name for name in _TABLES if name == "instances" or _table(tables, name)[1]]
+    names: list[str] = []
+    for name in _TABLES:
+        _, rows = _table(tables, name)
+        # A dataset has one configuration at least.
+        if rows or name == "instances":
+            names.append(name)
+    return names
 
 
 def _features(tables: Tables) -> Iterator[str]:
@@ -335,9 +351,14 @@ def _scores_table(manifests: Mapping[Path, Manifest], tables: Tables) -> DataTab
     # A column for smoke tests in any case: whoever reads the card should see that there are none.
     caveats = caveats_in(chain([SMOKE_TEST], (manifest.caveat for manifest in manifests.values())))
     for path, manifest in manifests.items():
-        instances = [row for row in tables.instances if row["run"] == path.name]
-        scores = [row["score"] for row in instances if row["score"] is not None]
-        status = Counter(row["status"] for row in instances)
+        scores: list[float] = []
+        status: Counter[str] = Counter()
+        for instance in tables.instances:
+            if instance["run"] != path.name:
+                continue
+            status[instance["status"]] += 1
+            if instance["score"] is not None:
+                scores.append(instance["score"])
         row: dict[str, Any] = {"run": path.name, "mean": None}
         if scores:
             row["mean"] = fmean(scores)
@@ -411,23 +432,27 @@ def write_export(out: Path, layout: str, files: Files, runs: Sequence[str]) -> t
 
 def _check_folder(out: Path, layout: str, files: Files) -> None:
     """Refuse a folder with anything that this export would not write again. Hidden files do not count."""
-    other = "name another folder with --out"
+    remedy = "name another folder with --out"
+    # Whatever such a link leads to would be overwritten.
     if out.is_symlink():
         raise UsageError(f"--out {out}: is a symbolic link; name its target instead")
     if not out.exists():
         return
     if not out.is_dir():
-        raise UsageError(f"--out {out}: is a file; {other}")
+        raise UsageError(f"--out {out}: is a file; {remedy}")
     entries = list(_entries(out))
     for path in entries:
         if path.is_symlink() or not (path.is_file() or path.is_dir()):
-            raise UsageError(f"--out {out}: {path.relative_to(out)} is a link or no regular file; {other}")
+            raise UsageError(f"--out {out}: {path.relative_to(out)} is a link or no regular file; {remedy}")
     present = {str(path.relative_to(out)) for path in entries if path.is_file()}
+    # Without the marker nobody knows who wrote them, even if the names are those of an export.
     if present and _marked(out / MARKER) != layout:
-        raise UsageError(f"--out {out}: holds files that cts export --layout {layout} did not write; {other}")
+        raise UsageError(
+            f"--out {out}: holds files that cts export --layout {layout} did not write; {remedy}"
+        )
     strange = sorted(present - files.keys())
     if strange:
-        raise UsageError(f"--out {out}: holds {strange[0]}, which is not part of this export; {other}")
+        raise UsageError(f"--out {out}: holds {strange[0]}, which is not part of this export; {remedy}")
 
 
 def _entries(folder: Path) -> Iterator[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from rich.console import Console
@@ -51,6 +52,7 @@ def planned_and_actual(plan: Plan, runs: Runs) -> tuple[Timed, Timed] | None:
         # The systems of a command run at the same time.
         planned_s = max(planned_s, float(forecast["time_s"]))
         wall_s = max(wall_s, run.wall_s)
+    # A system that has not begun has no effort to compare yet.
     if len(runs) < len(plan.systems):
         return None
     return (planned, planned_s), (actual(plan, runs.values()), wall_s)
@@ -62,6 +64,7 @@ def comparison_line(plan: Plan, runs: Runs) -> str | None:
     if compared is None:
         return None
     (planned, planned_s), (took, took_s) = compared
+    # A baseline plays every role without a model.
     if not planned.calls and not took.calls:
         return None
     planned_text = f"{_effort_text(planned)}, {duration(planned_s)}"
@@ -83,6 +86,7 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
         "bound_by": forecast.binding,
     }
     result["accounts"] = [_account_json(lane) for lane in forecast.lanes]
+    # By system what is left to do: a run that is resumed pays only for that.
     result["systems"] = []
     for label, n_left in forecast.left.items():
         system: dict[str, Any] = {"system": label, "instances_left": n_left}
@@ -111,7 +115,9 @@ def _account_json(lane: LaneForecast) -> dict[str, Any]:
     row: dict[str, Any] = {"account": lane.name, "models": list(lane.models)}
     row |= _timed_json(lane.effort, lane.time_s)
     row["bound_by"] = lane.binding
-    row["time_s_by_limit"] = {limit: round(time_s, 1) for limit, time_s in lane.under.items()}
+    row["time_s_by_limit"] = {}
+    for limit, time_s in lane.under.items():
+        row["time_s_by_limit"][limit] = round(time_s, 1)
     return row
 
 
@@ -168,7 +174,7 @@ def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs)
             say(f"Not included: calls made by your own roles: {', '.join(forecast.unknown)}.")
         for warning in budget_warnings(plan, total_of(forecast.work), spent):
             say(warning)
-        say("\n- ".join(["Assumed:", *forecast.assumptions]))
+        say("\n- ".join(chain(["Assumed:"], forecast.assumptions)))
         if not any(work.observed for work in forecast.work):
             say("A first run with --limit 5 replaces these assumptions by measured values.")
     else:
@@ -195,9 +201,10 @@ def _price_remarks(forecast: Forecast) -> Iterator[str]:
             )
 
 
-def budget_warnings(plan: Plan, left: Effort, spent: Effort) -> list[str]:
+def budget_warnings(plan: Plan, remaining: Effort, spent: Effort) -> list[str]:
     """Warn of every limit of the budget that the run is expected to reach."""
-    budget, total = plan.config.budget, left + spent
+    # A budget is that of all executions of a run, not of this one.
+    budget, total = plan.config.budget, remaining + spent
     lines = (
         ("usd", budget.max_usd, total.cost_usd, money(total)),
         ("tokens", budget.max_tokens, total.tokens, count(total.tokens)),
@@ -215,14 +222,15 @@ def budget_warnings(plan: Plan, left: Effort, spent: Effort) -> list[str]:
 def _accounts(forecast: Forecast) -> Iterator[Row]:
     for lane in forecast.lanes:
         name = lane.name
+        # Models that share an account share its limits, so they have one line.
         if len(lane.models) > 1:
             name += f" (+{len(lane.models) - 1})"
-        yield (name, *_cells(lane.effort), duration(lane.time_s), lane.binding)
+        yield (name,) + _cells(lane.effort) + (duration(lane.time_s), lane.binding)
 
 
 def _systems(forecast: Forecast) -> Iterator[Row]:
     for label, n_left in forecast.left.items():
-        yield (label, str(n_left), *_cells(forecast.of(label)))
+        yield (label, str(n_left)) + _cells(forecast.of(label))
 
 
 def _steps(works: Iterable[StepsForecast]) -> Iterator[Row]:
@@ -261,6 +269,7 @@ def _cells(effort: Effort) -> tuple[str, str, str, str]:
 
 def _effort_text(effort: Effort, most_usd: float | None = None) -> str:
     """Calls, tokens and dollars; `most_usd` is the upper end of a range if a price is unknown."""
+    # A price that nobody gave is no price of 0: where one is missing, the sum is a lower end only.
     least = money(replace(effort, priced=True))
     if effort.priced:
         cost = least
@@ -275,6 +284,7 @@ def _effort_text(effort: Effort, most_usd: float | None = None) -> str:
 
 def count(value: float) -> str:
     """Format a count: `950`, `12.3k`, `4.56M`."""
+    # By rounded values, so that no count is printed as 10,000 or 1000.0k.
     if value < 9999.5:
         return f"{value:,.0f}"
     if value < 999_950:
@@ -336,7 +346,9 @@ def print_judging_forecast(console: Console, plan: JudgePlan, forecast: JudgingF
         return
     rows: list[Row] = []
     for judge in forecast.judges:
-        rows.append((judge.judge, f"{judge.n_left:,}", f"{judge.n_questions:,}", *_cells(judge.work.effort)))
+        # Equal answers are asked about once: the calls are those of the distinct ones.
+        numbers = f"{judge.n_left:,}", f"{judge.n_questions:,}"
+        rows.append((judge.judge,) + numbers + _cells(judge.work.effort))
     _print_table(console, ("judge", "left", "distinct", "calls", "tokens in", "out", "cost"), rows)
     times = [f"{lane.name} {duration(lane.time_s)}, bound by {lane.binding}" for lane in forecast.lanes]
     say(f"At least {duration(forecast.time_s)} ({'; '.join(times)}).")

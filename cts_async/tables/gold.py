@@ -55,19 +55,29 @@ def _values(run: RunSummary, lines: list[Line]) -> dict[str, Any]:
     per_intent: list[int] = []
     recalls: list[float] = []
     suspects: list[dict[str, Any]] = []
-    n_limited = 0
+    n_limited = n_repaired = 0
     for line in lines:
         nuggets += line["gold"]["nuggets"]
         per_intent.append(len(line["gold"]["nuggets"]))
-        recalls += [nugget["recall"] for nugget in line["grounding"]["nuggets"]]
+        for grounded_nugget in line["grounding"]["nuggets"]:
+            recalls.append(grounded_nugget["recall"])
         suspects += _suspects(line)
         n_limited += bool(line["evidence"]["dropped"] or line["evidence"]["cut"])
+        n_repaired += bool(line["repairs"])
     suspects.sort(key=_most_suspect_first)
+    # Not every suspect is ungrounded: some have a better source than the one they cite.
+    n_grounded, n_better_elsewhere = len(nuggets), 0
+    for suspect in suspects:
+        n_grounded -= not suspect["grounded"]
+        n_better_elsewhere += suspect["better_source"] is not None
     grounded_share = None
-    n_grounded = len(nuggets) - sum(not suspect["grounded"] for suspect in suspects)
     if nuggets:
         grounded_share = round(n_grounded / len(nuggets), 4)
-    weights = Counter(nugget["weight"] for nugget in nuggets)
+    weights: Counter[int] = Counter()
+    n_sources: list[int] = []
+    for nugget in nuggets:
+        weights[nugget["weight"]] += 1
+        n_sources.append(len(nugget["source_ids"]))
     values = {
         "n_expected": run.n_expected,
         "n_done": len(lines),
@@ -78,15 +88,16 @@ def _values(run: RunSummary, lines: list[Line]) -> dict[str, Any]:
             "min": min(per_intent, default=None),
             "max": max(per_intent, default=None),
         },
+        # The three weights of the release, also those that no nugget has.
         "weights": {str(weight): weights[weight] for weight in (3, 2, 1)},
-        "sources_per_nugget": _mean([len(nugget["source_ids"]) for nugget in nuggets]),
+        "sources_per_nugget": _mean(n_sources),
         "grounding": {
             "mean": _mean(recalls),
             "grounded": n_grounded,
             "grounded_share": grounded_share,
-            "better_elsewhere": sum(suspect["better_source"] is not None for suspect in suspects),
+            "better_elsewhere": n_better_elsewhere,
         },
-        "repaired": sum(bool(line["repairs"]) for line in lines),
+        "repaired": n_repaired,
         "evidence_limited": n_limited,
         "suspicious": suspects,
         "calls": run.spent.calls,
@@ -152,7 +163,9 @@ def _facts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if n:
         spread = f"mean {per_intent['mean']:.2f}, min {per_intent['min']}, max {per_intent['max']}"
         yield "nuggets per intent", f"{spread} ({n} in all)"
-        weights = (f"{weight}: {count} ({count / n:.0%})" for weight, count in values["weights"].items())
+        weights: list[str] = []
+        for weight, count in values["weights"].items():
+            weights.append(f"{weight}: {count} ({count / n:.0%})")
         yield "nuggets by weight", ", ".join(weights)
         yield "sources per nugget", f"{values['sources_per_nugget']:.2f}"
         yield "grounding, mean recall", f"{grounding['mean']:.3f}"

@@ -89,6 +89,7 @@ def model_entries(
 
 def model_json(entry: ModelEntry) -> dict[str, Any]:
     """An entry as JSON; never contains a key."""
+    # The spec has the name of the key's variable only.
     spec = entry.spec
     row: dict[str, Any] = {
         "name": entry.name,
@@ -123,6 +124,7 @@ def model_json(entry: ModelEntry) -> dict[str, Any]:
     }
     if not entry.shipped:
         row["source"] = str(entry.file)
+    # For models without a system role, a field of 0.12; it is left out where nothing is unusual.
     if spec.system != "system":
         row["system"] = spec.system
     return row

@@ -41,6 +41,7 @@ def print_plainly(console: Console, text: str, style: str = "") -> None:
 
 def print_line(text: str, stream: TextIO | None = None) -> None:
     """Print untrusted text like `print_plainly`, without loading `rich.console`; to standard output by default."""
+    # Looked up at each call: whoever captures output replaces it.
     stream = stream or sys.stdout
     width = _terminal_width(stream)
     shown = plain(text, lines=True)
@@ -100,6 +101,7 @@ def print_json(value: Any) -> None:
     try:
         text = orjson.dumps(value, option=orjson.OPT_INDENT_2)
     except TypeError:
+        # orjson refuses half a character instead of replacing it.
         text = orjson.dumps(_encodable(value), option=orjson.OPT_INDENT_2)
     typer.echo(text)
 
@@ -128,6 +130,7 @@ def write_jsonl(out: str, rows: Iterable[Mapping[str, Any]]) -> int:
         count = _write(sys.stdout.buffer, rows)
         sys.stdout.buffer.flush()
     except OSError as error:
+        # A full disk behind `> file` is exit code 75, as for every file.
         discard_stdout()
         raise write_error("standard output", error) from None
     return count
@@ -209,6 +212,7 @@ def counted(n: int, noun: str) -> str:
 def dollars(priced: float, unpriced: int) -> str:
     """Format `$1.20`, `$1.20 + unknown (2 models without a price)`, or `unknown (1 model without a price)`."""
     cost = f"${priced:,.2f}"
+    # The cost of a short trial would be printed as $0.00.
     if 0 < priced < 0.1:
         cost = f"${priced:.4f}"
     if not unpriced:

@@ -56,6 +56,7 @@ def results_table(compared: RunsCompared, names: Mapping[str, str]) -> DataTable
     Without such an instance each line has its own n, and there are no differences.
     """
     judged, baseline = compared.judged[0], compared.baseline
+    # A line of 0.11 could mix three counts: its mean, its difference and its test were over different instances.
     if judged.n_differs and judged.standings[0].n_common:
         judged = compare_over_common(
             compared.board,
@@ -120,6 +121,7 @@ def _main_row(standing: Standing) -> dict[str, Any]:
     row["difference"] = gain.mean
     row["n_differ"] = gain.n_differ
     row["no_difference"] = gain.nowhere
+    # None below 5 instances, or where all of them have the same value: `difference` stands alone then.
     if gain.interval is not None:
         row["low"], row["high"] = gain.interval
         row["too_short"] = gain.too_short
@@ -187,6 +189,7 @@ def _main_caption(compared: RunsCompared, judged: Judged, names: Mapping[str, st
     if any(standing.best is False for standing in judged.standings):
         highest = "the highest mean"
         references = references_of(compared.board)
+        # gold searches the intent itself, so that a mean above the bold one is no surprise.
         not_competing = [standing.system for standing in judged.ranked if standing.system in references]
         if not_competing:
             highest += f" of a system that clarifies (not {' and '.join(not_competing)})"
@@ -202,10 +205,11 @@ def _main_remarks(compared: RunsCompared, judged: Judged, rows: Sequence[Row]) -
     if judged.n_differs:
         yield "No instance has a score in all systems, so there are no differences."
     elif compared.judged[0].n_differs:
-        counts = ", ".join(
-            f"{standing.system} {standing.scores.n_scored}" for standing in compared.judged[0].standings
-        )
-        yield f"Instances with a score: {counts}."
+        # The numbers are over the common instances; this is where each system's own n stands.
+        counts: list[str] = []
+        for standing in compared.judged[0].standings:
+            counts.append(f"{standing.system} {standing.scores.n_scored}")
+        yield f"Instances with a score: {', '.join(counts)}."
     failures: list[str] = []
     for standing in judged.standings:
         scores = standing.scores
@@ -255,17 +259,23 @@ def write_paper_files(
     Every .tex file begins with `command`, which makes it again. All texts are formatted before the first file is
     written, each atomically. Creates the folder if necessary. Raises UsageError, StorageFull.
     """
-    texts = {f"{table.name}.tex": latex([table], command) for table in main}
+    texts: dict[str, str] = {}
+    for table in main:
+        texts[f"{table.name}.tex"] = latex([table], command)
     for table in full:
         texts[f"{table.name}.md"] = markdown(table)
         texts[f"{table.name}.tex"] = latex([table], command)
         texts[f"{table.name}.csv"] = csv_text(table)
     texts[f"{APPENDIX}.tex"] = latex(full, command)
     make_table_folder(folder)
+    paths: list[Path] = []
     for name, content in texts.items():
-        with atomic_writer(folder / name) as file:
+        path = folder / name
+        with atomic_writer(path) as file:
+            # A name of a file may hold half a character, which UTF-8 cannot.
             file.write(content.encode(errors="replace"))
-    return [folder / name for name in texts]
+        paths.append(path)
+    return paths
 
 
 def latex(tables: Sequence[DataTable], command: str = "") -> str:
@@ -278,6 +288,7 @@ def latex(tables: Sequence[DataTable], command: str = "") -> str:
                 text += "\n\\clearpage"
             text += environment
             n_floats += 1
+    # booktabs suffices for the main table; only wide ones take graphicx.
     comments: list[str] = []
     if command:
         comments.append(f"% Made by: {_one_line(command)}")
@@ -294,19 +305,20 @@ def latex(tables: Sequence[DataTable], command: str = "") -> str:
 
 def _floats(table: DataTable) -> Iterator[str]:
     """One `table` environment for each page of rows; the first carries the label, the last the remarks."""
-    rows, headings = written_rows(table), [column.heading for column in table.columns]
+    rows = written_rows(table)
+    headings = [column.heading for column in table.columns]
     best = best_cells(rows, table.columns)
     cells: list[list[str]] = []
     heights: list[int] = []
-    widths = [cell_len(heading) for heading in headings]
+    widths = list(map(cell_len, headings))
     for row in rows:
         texts = [column.show(row).strip() for column in table.columns]
         cells.append(texts)
-        lengths = [cell_len(text) for text in texts]
+        lengths = list(map(cell_len, texts))
         heights.append(max(1, ceil(max(lengths) / _LONG_TEXT)))
         widths = list(map(max, widths, lengths))
     columns = "".join(map(_alignment, table.columns, widths))
-    is_wide = sum(width + 2 for width in widths) > _WIDE
+    is_wide = sum(widths) + 2 * len(widths) > _WIDE
     for start, end in _pages(heights):
         caption = f"\\caption{{{_caption(table)}}}\\label{{tab:{_UNLABELLED.sub(_label_word, table.name)}}}"
         if start > 0:
@@ -319,6 +331,7 @@ def _floats(table: DataTable) -> Iterator[str]:
             "\\footnotesize",
             "\\setlength{\\tabcolsep}{3pt}",
         ]
+        # TeX compares it with the line, whose width is that of the document's class.
         if is_wide:
             lines.append("\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%")
         lines += [
@@ -389,7 +402,10 @@ def _breakable(cell: str) -> str:
         return typeset(cell)
     words: list[str] = []
     for word in _signed(cell).split(" "):
-        parts = [_escaped(word[start : start + _PART]) for start in range(0, len(word), _PART)]
+        # Cut before it is escaped: no command of LaTeX is torn.
+        parts: list[str] = []
+        for start in range(0, len(word), _PART):
+            parts.append(_escaped(word[start : start + _PART]))
         words.append("\\allowbreak{}".join(parts))
     return " ".join(words)
 

@@ -122,6 +122,7 @@ def compare_with_paper(
     systems, judges = _systems(board.entrants), judges or board.judges
     judge = paper_judge(judges)
     values: list[PublishedValue] = []
+    # Tables 2, 3 and 6 are under one judge; table 9 has both.
     if judge:
         values += _scores(board, systems, judge, seed)
     values += _questions(_questioned(systems, interactions))
@@ -159,8 +160,12 @@ def paper_name(name: str, model: str | None = None) -> str | None:
     if model:
         ids.append(model)
     for paper_model in paper()["models"]:
-        if name in paper_model["names"] or any(_is_model(id, paper_model["ids"]) for id in ids):
+        if name in paper_model["names"]:
             return str(paper_model["system"])
+        # Other people's names say nothing: their model's id does.
+        for id in ids:
+            if _is_model(id, paper_model["ids"]):
+                return str(paper_model["system"])
     return None
 
 
@@ -203,12 +208,15 @@ def _systems(runs: Iterable[FinishedRun]) -> _Systems:
     groups: dict[tuple[str, int], list[FinishedRun]] = defaultdict(list)
     for run in runs:
         name = _system(run)
+        # The paper's budgets; -k takes no other, but answers of others may have any in their names.
         if name == ORIG or (name and run.k in (1, 2, 3)):
             groups[name, run.k].append(run)
+    systems: dict[tuple[str, int], list[FinishedRun]] = {}
     for key, group in groups.items():
-        fewest = min(len(_other_roles(run)) for run in group)
-        groups[key] = [run for run in group if len(_other_roles(run)) == fewest]
-    return dict(groups)
+        # Beside a run with the paper's supporting model, one with another model is no reproduction (table 11 has both).
+        n_others = [len(_other_roles(run)) for run in group]
+        systems[key] = [run for run, n in zip(group, n_others, strict=True) if n == min(n_others)]
+    return systems
 
 
 _ROLES: Final = {"support": "support", "answerer": "support", "rewriter": "support", "agent": "agent"}
@@ -217,11 +225,11 @@ _ROLES: Final = {"support": "support", "answerer": "support", "rewriter": "suppo
 
 def _other_roles(run: FinishedRun) -> dict[str, str]:
     """Return the players that are not the paper's, by role, as far as the run names them."""
-    others: dict[str, str] = {}
+    players: dict[str, str] = {}
     for role, name in run.players.items():
         if role in _ROLES and paper_name(name, run.models.get(role)) != _fixed(_ROLES[role]):
-            others[role] = name
-    return others
+            players[role] = name
+    return players
 
 
 # Tables 2, 3, 6 and 9
@@ -232,21 +240,25 @@ def _scores(board: Board, systems: _Systems, judge: str, seed: int) -> Iterator[
     for run in systems.get((ORIG, 0), ()):
         orig = run.label
         break
-    standings = {standing.system: standing for standing in leaderboard(board, judge, orig, seed=seed)}
-    ours: dict[str, dict[str, Difference | None]] = {}
+    measures: dict[str, dict[str, Difference | None]] = {}
+    runs: dict[str, FinishedRun] = {}
     for group in systems.values():
         for run in group:
-            if run.label in standings:
-                scores = _column(board, judge, run)
-                ours[run.label] = _measures(standings[run.label], scores, seed)
+            runs[run.label] = run
+    for standing in leaderboard(board, judge, orig, seed=seed):
+        run_of_paper = runs.get(standing.system)
+        if run_of_paper is not None:
+            scores = _column(board, judge, run_of_paper)
+            measures[standing.system] = _measures(standing, scores, seed)
     for printed in paper()["scores"]:
         for run in _runs_of(printed, systems):
-            for measure, value in ours.get(run.label, {}).items():
+            for measure, value in measures.get(run.label, {}).items():
                 yield from _value(printed, run.label, measure, value)
     for printed in paper()["intervals"]:
         for run in _runs_of(printed, systems):
-            gain = ours.get(run.label, {}).get("delta")
+            gain = measures.get(run.label, {}).get("delta")
             ends = {"published_low": printed["low"], "published_high": printed["high"]}
+            # Table 2 has the same difference, without its interval.
             yield from _value(printed, run.label, "delta", gain, **ends, repeated=True)
 
 
@@ -287,10 +299,10 @@ def _runs_of(printed: Mapping[str, Any], systems: _Systems) -> Sequence[Finished
 
 
 def _value(
-    printed: Mapping[str, Any], run: str, measure: str, ours: Difference | None, **fields: Any
+    printed: Mapping[str, Any], run: str, measure: str, estimate: Difference | None, **fields: Any
 ) -> Iterator[PublishedValue]:
     """Yield the comparison of one printed value, if it is printed and we have it."""
-    if ours is not None and measure in printed:
+    if estimate is not None and measure in printed:
         yield PublishedValue(
             table=printed["table"],
             system=printed["system"],
@@ -298,10 +310,10 @@ def _value(
             run=run,
             measure=measure,
             published=printed[measure],
-            ours=ours.mean,
-            low=ours.low,
-            high=ours.high,
-            n=ours.n,
+            ours=estimate.mean,
+            low=estimate.low,
+            high=estimate.high,
+            n=estimate.n,
             **fields,
         )
 
@@ -333,9 +345,11 @@ def _questions(questioned: _Questioned) -> Iterator[PublishedValue]:
 
 def _answer_shares(key: tuple[str, int], system: Interactions) -> Iterator[PublishedValue]:
     """Table 4: the share of unknown answers, and of questions about a region."""
-    unknowns, turns = count_unknowns(system), region_turns(system)
-    n_questions = sum(turn.questions for turn in turns)
-    n_about_region = sum(turn.about_region for turn in turns)
+    unknowns = count_unknowns(system)
+    n_questions = n_about_region = 0
+    for turn in region_turns(system):
+        n_questions += turn.questions
+        n_about_region += turn.about_region
     for printed in _rows_of("answers", key):
         unknown_rate = _share(unknowns.unknown, unknowns.answers)
         yield from _value(printed, system.label, "ua_unknown_rate", unknown_rate)
@@ -349,6 +363,7 @@ def _region_shares(key: tuple[str, int], system: Interactions) -> Iterator[Publi
         turn = turns.get(printed["turn"])
         if turn is None:
             continue
+        # Printed as a count, whose interval is that of the share.
         n_region = _share(turn.region_only, turn.questions, times=turn.questions)
         yield from _value(printed, system.label, "region_only", n_region, turn=turn.turn, decimals=0)
         unknown_rate = _share(turn.region_only_unknown, turn.region_only)
@@ -373,10 +388,13 @@ def _ranges(questioned: _Questioned) -> Iterator[PublishedValue]:
     """Table 8. The ends of a range over a few turns have no interval worth the name."""
     ranges = unknown_ranges(turn for _, system in questioned for turn in region_turns(system))
     for printed in paper()["region_ranges"]:
-        n_systems = len({name for (name, k), _ in questioned if k == printed["k"]})
+        systems: set[str] = set()
+        for (name, k), _ in questioned:
+            if k == printed["k"]:
+                systems.add(name)
         for measure, turn in zip(("lowest", "highest"), ranges.get(printed["k"], ()), strict=False):
             if turn.unknown_rate is not None:
-                end = Difference(n_systems, turn.unknown_rate, None, None)
+                end = Difference(len(systems), turn.unknown_rate, None, None)
                 yield from _value(printed, f"{turn.label}, turn {turn.turn}", measure, end)
 
 
@@ -409,7 +427,10 @@ def _support(runs: Sequence[FinishedRun], seed: int) -> Iterator[PublishedValue]
             by_pair.setdefault((pair, run.k), run)
     for printed in paper()["support"]:
         pair, compared_pair = printed["pair"]
-        shared_ks = [k for name, k in by_pair if name == pair and (compared_pair, k) in by_pair]
+        shared_ks: list[int] = []
+        for name, k in by_pair:
+            if name == pair and (compared_pair, k) in by_pair:
+                shared_ks.append(k)
         if not shared_ks:
             continue
         k = min(shared_ks)
@@ -421,8 +442,8 @@ def _support(runs: Sequence[FinishedRun], seed: int) -> Iterator[PublishedValue]
         )
         row = dict(printed)
         row["system"], row["k"] = f"{pair} vs. {compared_pair}", k
-        for measure, ours in measures.items():
-            yield from _value(row, f"{run.label}, {compared_run.label}", measure, ours)
+        for measure, estimate in measures.items():
+            yield from _value(row, f"{run.label}, {compared_run.label}", measure, estimate)
 
 
 # How the runs differ from the paper's
@@ -430,14 +451,14 @@ def _support(runs: Sequence[FinishedRun], seed: int) -> Iterator[PublishedValue]
 
 def _departures(board: Board, runs: Sequence[FinishedRun], judge: str) -> Iterator[str]:
     """Yield what keeps the numbers from being comparable; the runs concerned are named where not all are."""
-
-    names = {run.data.name for run in runs if run.data.name} - {DATA}
+    names = _data_names(runs) - {DATA}
     if names:
         yield f"the data are {', '.join(sorted(names))} instead of Hard518"
     labels: dict[str, list[str]] = defaultdict(list)
     other_models: dict[str, None] = {}
     for run in runs:
         n = run.n_done
+        # Failures have no score, so even a run over the whole data may have fewer.
         if judge in run.judges:
             n = len(_column(board, judge, run))
         if n != paper()["n"]:
@@ -469,8 +490,14 @@ def _other_model(run: FinishedRun, role: str, name: str) -> Iterator[str]:
 
 def is_hard518(board: Board) -> bool:
     """True if a run is over as many instances as Hard518 has, and no run is over data of another name."""
-    names = {run.data.name for run in board.entrants if run.data.name}
+    # Candidates that were judged alone have no name of their data.
+    names = _data_names(board.entrants)
     return names <= {DATA} and any(run.n_expected == paper()["n"] for run in board.entrants)
+
+
+def _data_names(runs: Iterable[FinishedRun]) -> set[str]:
+    """Return the names of the data of runs, as far as they have one."""
+    return {run.data.name for run in runs if run.data.name}
 
 
 # --- For people and for programs
@@ -502,6 +529,7 @@ def sentence(published: Published) -> str:
     """Answer whether ours match the paper's values."""
     if not published.values:
         names = [model["system"] for model in paper()["models"]]
+        # The agent is no Clarifier of the paper.
         names.remove(paper()["fixed"]["agent"])
         return (
             f"Nothing to compare with the paper: none of these runs is {ORIG} with scores, or one of the Clarifiers "
@@ -512,6 +540,7 @@ def sentence(published: Published) -> str:
     if not counted:
         return "No value has an interval to compare with: that takes several instances that differ."
     inside = f"{len(counted) - len(outside)} of {len(counted)} published values lie in our 95 % intervals"
+    # The sentence is JSON's `summary`, too, where no warning stands below it.
     if published.departures:
         inside += " (not comparable)"
     if outside:
@@ -532,8 +561,8 @@ def _value_text(value: PublishedValue) -> str:
     if value.judge is not None:
         name += f" by {value.judge}"
     digits = f".{value.decimals}f"
-    ours = f"{value.ours:{digits}} [{value.low:{digits}}, {value.high:{digits}}]"
-    return f"{name} {value.published:{digits}}, ours {ours}"
+    estimate = f"{value.ours:{digits}} [{value.low:{digits}}, {value.high:{digits}}]"
+    return f"{name} {value.published:{digits}}, ours {estimate}"
 
 
 def published_lines(published: Published) -> Iterator[str]:
@@ -547,8 +576,10 @@ def published_lines(published: Published) -> Iterator[str]:
 
 def published_tables(published: Published) -> Iterator[DataTable]:
     """Yield a table for each table of the paper that ours has a value of, by its number and caption."""
-    for table in sorted({value.table for value in published.values}):
-        rows = [_row(value) for value in published.values if value.table == table]
+    rows_by_table: dict[int, list[Row]] = {}
+    for value in published.values:
+        rows_by_table.setdefault(value.table, []).append(_row(value))
+    for table, rows in sorted(rows_by_table.items()):
         columns = list(text_columns("system"))
         columns.append(Column("k", lambda row: str(row["k"] or "-")))
         if "turn" in rows[0]:
@@ -602,6 +633,9 @@ def _with_ends(name: str, ends: str) -> Show:
 def published_json(published: Published) -> dict[str, Any]:
     """Return all numbers, unrounded."""
     counted = published.counted
+    tables: dict[str, list[Row]] = {}
+    for table in published_tables(published):
+        tables[table.name] = list(table.rows)
     return {
         "source": SOURCE,
         "summary": sentence(published),
@@ -609,5 +643,5 @@ def published_json(published: Published) -> dict[str, Any]:
         "counted": len(counted),
         "departures": list(published.departures),
         "other_models": list(published.other_models),
-        "tables": {table.name: list(table.rows) for table in published_tables(published)},
+        "tables": tables,
     }

@@ -97,18 +97,24 @@ def print_judged(console: Console, summaries: Sequence[RunSummary], judges: Coll
 
 def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     """Print restore_score_100 with differences to orig, costs, agreement of judges and failures of tools."""
+    # Above the scores: where no search worked, they say nothing of the Clarifiers.
     for notice in tool_notices([(summary.label, summary) for summary in summaries]):
         print_plainly(console, notice, "bold red")
     print_table(console, scores_table(summaries))
-    if any(summary.spent.calls for summary in summaries):
-        calls = ", ".join(f"{summary.label} {summary.spent.calls:,}" for summary in summaries)
-        print_plainly(console, f"Calls: {calls}")
+    n_calls = 0
+    calls: list[str] = []
+    for summary in summaries:
+        n_calls += summary.spent.calls
+        calls.append(f"{summary.label} {summary.spent.calls:,}")
+    if n_calls:
+        print_plainly(console, f"Calls: {', '.join(calls)}")
         latencies = ", ".join(_latencies(summaries))
         if latencies:
             print_plainly(console, f"Latency per instance (median): {latencies}")
     else:
         print_plainly(console, "No model was called.")
-    if len({summary.wall_s for summary in summaries}) == 1:  # else they are not of one command
+    # The systems of a command share its wall clock; runs with different ones are not of one command.
+    if len({summary.wall_s for summary in summaries}) == 1:
         print_plainly(console, f"Wall clock of the command, all attempts: {duration(summaries[0].wall_s)}")
     for line in _remarks(summaries):
         print_plainly(console, line, "yellow")
@@ -136,6 +142,7 @@ def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
     rows: list[dict[str, Any]] = []
     for summary in summaries:
         orig = _orig_of(summary, summaries)
+        # A run less itself would be printed as "no difference".
         if orig is summary:
             orig = None
         for scores in summary.judges:
@@ -145,10 +152,12 @@ def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
     columns = list(text_columns("system", "judge"))
     columns.append(Column("mean", number("mean", ".2f")))
     columns.append(Column("Δ orig [95 % CI]", estimate("delta", "+.1f")))
+    # The first to go on a terminal of 80 columns.
     columns.append(Column("p50", number("p50", ".2f"), optional=True))
     columns.append(Column("p90", number("p90", ".2f"), optional=True))
     columns.append(Column("scored", text("scored")))
     columns.append(Column("failed", text("failed")))
+    # Of the failed ones: an answer that a judge failed to label stands, and other judges' labels for it count.
     if any("judge_failed" in row for row in rows):
         for row in rows:
             row.setdefault("judge_failed", 0)
@@ -162,11 +171,13 @@ def scores_table(summaries: Sequence[RunSummary]) -> DataTable:
 def _orig_of(run: RunSummary, summaries: Sequence[RunSummary]) -> RunSummary | None:
     """Return the run of orig that differences of `run` are to: if several agents have played it, that of its own."""
     origs = [summary for summary in summaries if summary.label == ORIG]
-    if len(origs) > 1:
-        origs = [orig for orig in origs if orig.manifest.agent == run.manifest.agent]
-    if not origs:
-        return None
-    return origs[0]
+    if len(origs) == 1:
+        return origs[0]
+    # The agent alone must not make the difference.
+    for orig in origs:
+        if orig.manifest.agent == run.manifest.agent:
+            return orig
+    return None
 
 
 def _scores_row(scores: JudgeScores, orig: RunSummary | None) -> dict[str, Any]:
@@ -202,6 +213,7 @@ def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | 
         return None
     for orig_scores in orig.judges:
         if orig_scores.judge == scores.judge:
+            # By the same judge only: judges differ in how strict they are.
             of_orig, of_system = orig_scores.paired(scores)
             return paired_difference(of_system, of_orig)
     return None
@@ -334,8 +346,10 @@ def conversations_table(summaries: Sequence[RunSummary]) -> DataTable:
             "expected": summary.n_expected,
             "unknown_rate": summary.unknown_rate,
             "calls": summary.spent.calls,
-            "tokens": sum(tokens.total() for tokens in summary.spent.tokens.values()),
+            "tokens": 0,
         }
+        for tokens in summary.spent.tokens.values():
+            row["tokens"] += tokens.total()
         rows.append(row | cost_fields(summary))
     columns = (
         Column("system", text("system"), numeric=False),
@@ -363,14 +377,12 @@ _ROLES: Final = ("clarifier", "support", "agent")
 def runs_table(runs: NamedRuns) -> DataTable:
     """The runs: when, over which data, by whom, and how far they got."""
     rows = [_run_row(name, run) for name, run in runs]
-    columns = (
-        *text_columns("system"),
-        Column("started", _day("began"), numeric=False),
-        Column("ended", _day("ended"), numeric=False),
-        *text_columns("data", *_ROLES, "judges"),
-        Column("done", lambda row: f"{row['done']}/{row['expected']}"),
-        *number_columns(failed="d", missing="d"),
-    )
+    columns = list(text_columns("system"))
+    columns.append(Column("started", _day("began"), numeric=False))
+    columns.append(Column("ended", _day("ended"), numeric=False))
+    columns += text_columns("data", *_ROLES, "judges")
+    columns.append(Column("done", lambda row: f"{row['done']}/{row['expected']}"))
+    columns += number_columns(failed="d", missing="d")
     caption = "done: instances with an outcome; missing: no line yet, the run is not over"
     return DataTable("what_was_run", "Runs, and who played", caption, columns, rows)
 
@@ -390,6 +402,7 @@ def _run_row(name: str, run: RunSummary) -> Row:
     row["judges"] = ", ".join(scores.judge for scores in run.judges) or None
     row["done"] = run.n_done
     row["failed"] = n_failed
+    # Instances of the gold that have no candidate are expected, but no run would ever bring them.
     row["missing"] = max(0, run.n_expected - manifest.n_absent - run.n_done - n_failed)
     row["expected"] = run.n_expected
     return row
@@ -398,14 +411,12 @@ def _run_row(name: str, run: RunSummary) -> Row:
 def effort_table(runs: NamedRuns) -> DataTable:
     """Cost of the runs, with the mean of their scoring judge."""
     rows = [_effort_row(name, run) for name, run in runs]
-    columns = (
-        *text_columns("system"),
-        *number_columns(mean=".2f", calls=",", failed_attempts=",", input_tokens=",", output_tokens=","),
-        Column("cost", cost_text),
-        Column("usd per instance", number("usd_per_instance", ".4f")),
-        Column("s per instance", number("latency_per_instance_s", ".1f")),
-        Column("command, h", number("hours", ".2f")),
-    )
+    columns = list(text_columns("system"))
+    columns += number_columns(mean=".2f", calls=",", failed_attempts=",", input_tokens=",", output_tokens=",")
+    columns.append(Column("cost", cost_text))
+    columns.append(Column("usd per instance", number("usd_per_instance", ".4f")))
+    columns.append(Column("s per instance", number("latency_per_instance_s", ".1f")))
+    columns.append(Column("command, h", number("hours", ".2f")))
     caption = (
         "mean: of the scoring judge, over the system's own instances. s per instance: latency of an instance's calls, "
         "summed; median. command: wall clock of all attempts, shared by the systems of a command"
@@ -420,10 +431,13 @@ def _effort_row(name: str, run: RunSummary) -> Row:
         row["mean"] = run.judges[0].summary.mean
     row["calls"] = spent.calls
     row["failed_attempts"] = spent.failed_attempts
-    row["input_tokens"] = sum(tokens["input"] for tokens in spent.tokens.values())
-    row["output_tokens"] = sum(tokens["output"] for tokens in spent.tokens.values())
+    row["input_tokens"] = row["output_tokens"] = 0
+    for tokens in spent.tokens.values():
+        row["input_tokens"] += tokens["input"]
+        row["output_tokens"] += tokens["output"]
     row |= cost_fields(run)
     row["latency_per_instance_s"] = spent.latency_per_instance_s()
+    # Failed instances have cost something, too.
     row["usd_per_instance"] = None
     cost = spent.cost_usd(run.manifest.prices)
     n_finished = run.n_done + len(run.failures)
@@ -440,11 +454,7 @@ def failures_table(runs: NamedRuns) -> DataTable:
         causes += _failures_of(name, run)
     causes.sort(key=lambda row: -row["n"])
     rows = causes[:MOST_KINDS]
-    columns = (
-        *text_columns("system", "step", "kind"),
-        *number_columns(n="d"),
-        *text_columns("example"),
-    )
+    columns = text_columns("system", "step", "kind") + number_columns(n="d") + text_columns("example")
     caption = (
         f"counted apart, never as a score; all are listed in {RESULTS}, those of further judges in {JUDGMENTS}/. "
         "A judge's failure leaves the answer and the other judges' labels as they are"
@@ -460,6 +470,7 @@ def _failures_of(name: str, run: RunSummary) -> Iterator[Row]:
         cause = step, str(error.get("kind") or "failed")
         counts[cause] += 1
         example = f"{line['id']}: {error.get('message', '')}"[:_MESSAGE_CHARS]
+        # The same results give the same report, in whatever order they were written.
         examples[cause] = min(example, examples.get(cause, example))
     for (step, kind), n in ranked(counts):
         yield {"system": name, "step": step, "kind": kind, "n": n, "example": examples[step, kind]}
@@ -476,7 +487,7 @@ def health_table(runs: NamedRuns) -> DataTable:
                 rows.append(
                     {"system": name, "tool": word, "asked": n_asked, "failed": n_failed, "worked": worked}
                 )
-    columns = (*text_columns("system", "tool"), *number_columns(asked=",", failed=",", worked=".1%"))
+    columns = text_columns("system", "tool") + number_columns(asked=",", failed=",", worked=".1%")
     caption = "queries searched and pages visited by the agent, and those that failed"
     return DataTable("tool_health", "Searches and visits", caption, columns, rows)
 
@@ -487,7 +498,7 @@ def causes_table(runs: NamedRuns) -> DataTable:
     for name, run in runs:
         for (tool, host, reason), n in ranked(run.tools.failed)[:MOST]:
             rows.append({"system": name, "tool": tool, "host": host, "reason": reason, "n": n})
-    columns = (*text_columns("system", "tool", "host", "reason"), *number_columns(n=","))
+    columns = text_columns("system", "tool", "host", "reason") + number_columns(n=",")
     caption = f"at most {MOST} causes a run"
     return DataTable("tool_failures", "Searches and visits that failed", caption, columns, rows)
 
@@ -501,7 +512,7 @@ def served_table(runs: NamedRuns) -> DataTable:
                 continue
             for served, n in ranked(replies):
                 rows.append({"system": name, "asked": requested, "served": served, "replies": n})
-    columns = (*text_columns("system", "asked", "served"), *number_columns(replies=","))
+    columns = text_columns("system", "asked", "served") + number_columns(replies=",")
     caption = "as servers call what answered"
     return DataTable("served_models", "Models that answered", caption, columns, rows)
 

@@ -69,8 +69,10 @@ def columns(table: str, n_questions: int) -> list[str]:
             numbered.append(name.removesuffix("N"))
             continue
         if numbered:
+            # Question and answer of a turn side by side: question_1, answer_1, question_2, ...
             for n in range(1, n_questions + 1):
-                names += [f"{stem}{n}" for stem in numbered]
+                for stem in numbered:
+                    names.append(f"{stem}{n}")
             numbered = []
         names.append(name)
     return names
@@ -108,6 +110,7 @@ def tables_of(found_runs: Sequence[RunPath]) -> Tables:
     names += further
     for run in runs:
         waiting, problems = unfinished(run)
+        # Every row has every column: `pandas.DataFrame` and a CSV file take them as they are.
         for row in _instances(run, waiting):
             instances.append({name: row.get(name) for name in names})
         nuggets += _nuggets(run)
@@ -167,10 +170,10 @@ def _instances(run: FinishedRun, waiting: Sequence[Instance]) -> Iterator[Row]:
             row |= _answered(item, run.scoring)
             if not run.searched:  # its empty answer is none
                 row |= {"status": "unsearched", "answer": None}
-        yield row | spending.of(id)
+        yield row | spending.fields(id)
     for instance in waiting:
         row = head | {"id": instance.id, "status": "unfinished"}
-        yield row | _queries(instance) | spending.of(instance.id)
+        yield row | _queries(instance) | spending.fields(instance.id)
 
 
 def _answered(item: Item, scoring: str) -> Row:
@@ -193,8 +196,12 @@ def _answered(item: Item, scoring: str) -> Row:
 
 def _conversation(item: Item | FailedItem) -> Row:
     """What an instance was asked and answered, and the query that followed; of a failed one as far as it got."""
-    row: Row = {f"question_{n}": text for n, text in enumerate(item.questions, 1)}
-    row |= {f"answer_{n}": text for n, text in enumerate(item.answers, 1)}
+    row: Row = {}
+    for n, question in enumerate(item.questions, start=1):
+        row[f"question_{n}"] = question
+    for n, answer in enumerate(item.answers, start=1):
+        row[f"answer_{n}"] = answer
+    # None, not 0, for a failed instance that nobody answered.
     if isinstance(item, Item) or item.answers:
         row["n_unknown"] = sum(item.unknown)
     row["rewritten_query"] = item.rewritten_query or None
@@ -224,16 +231,18 @@ class _SpendingColumns:
         manifest = manifest_of(directory)
         self._spending, self._prices = InstanceSpending(manifest), manifest.prices
 
-    def of(self, id: str) -> Row:
+    def fields(self, id: str) -> Row:
         spent = self._spending.spent_on(id)
         if spent is None:
             return {}
         input_tokens: int | None = None
         output_tokens: int | None = None
-        charged = [tokens for tokens in spent.tokens.values() if tokens]
-        if charged or not spent.calls:
-            input_tokens = sum(tokens["input"] for tokens in charged)
-            output_tokens = sum(tokens["output"] for tokens in charged)
+        # Some servers report no usage: their tokens are unknown, not 0.
+        if any(spent.tokens.values()) or not spent.calls:
+            input_tokens = output_tokens = 0
+            for tokens in spent.tokens.values():
+                input_tokens += tokens["input"]
+                output_tokens += tokens["output"]
         return {
             "calls": spent.calls,
             "input_tokens": input_tokens,

@@ -439,6 +439,8 @@ class ToolHealth(TypedDict):
 class RunSummary(JudgeSummary):
     """of a run, or of judged candidates"""
 
+    version: NotRequired[str]
+    """of cts-async, that wrote it; absent before 0.13, and in a release"""
     n: Count
     """the same as n_scored"""
     judge: str | None

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from cts_async import scorer
+from cts_async import __version__, scorer
 from cts_async.analysis.compare import Agreement
 from cts_async.analysis.summary import RunSummary, pooled_agreements
 from cts_async.analysis.tool_health import ranked
@@ -18,33 +18,33 @@ from cts_async.tables.output import counted, dollars
 
 
 def write_summary(summary: RunSummary) -> dict[str, Any]:
-    """Write `summary.json` and return its content."""
+    """Write `summary.json`, which also names the version that wrote it, and return what it says of the run."""
     value = summary_json(summary)
-    write_json(summary.directory / SUMMARY, value)
+    write_json(summary.directory / SUMMARY, {"version": __version__} | value)
     return value
 
 
 def summary_json(summary: RunSummary) -> dict[str, Any]:
-    """Return the content of `summary.json`."""
+    """Return what `summary.json` says of a run."""
     spent = summary.spent
     known_cost, unpriced = spent.known_cost(summary.manifest.prices)
     judge = None
     scores = scorer.summarise([], len(summary.failures), summary.n_expected, n_unjudged=summary.n_done)
     if summary.judges:
         judge, scores = summary.judges[0].judge, summary.judges[0].summary
-    value: dict[str, Any] = {
-        "n": scores.n_scored,
-        **asdict(scores),
-        "judge": judge,
-        "judges": {by_judge.judge: asdict(by_judge.summary) for by_judge in summary.judges},
-    }
+    value: dict[str, Any] = {"n": scores.n_scored}
+    value |= asdict(scores)
+    value["judge"] = judge
+    value["judges"] = {}
+    judge_failures: dict[str, int] = {}
+    for by_judge in summary.judges:
+        value["judges"][by_judge.judge] = asdict(by_judge.summary)
+        if by_judge.n_judge_failed:
+            judge_failures[by_judge.judge] = by_judge.n_judge_failed
     # Of each judge's n_failed; only where there are any.
-    judge_failures = {
-        by_judge.judge: by_judge.n_judge_failed for by_judge in summary.judges if by_judge.n_judge_failed
-    }
     if judge_failures:
         value["judge_failures"] = judge_failures
-    value["agreement"] = [asdict(agreement) for agreement in pooled_agreements(summary.judge_pairs)]
+    value["agreement"] = list(map(asdict, pooled_agreements(summary.judge_pairs)))
     value["ua_unknown_rate"] = summary.unknown_rate
     value["all_unknown_rate"] = summary.all_unknown_rate
     value["unknown_paraphrased"] = spent.paraphrased
@@ -58,7 +58,10 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
     value["priced_usd"] = known_cost
     value["unpriced_models"] = len(unpriced)
     value["latency_per_instance_s"] = spent.latency_per_instance_s()
-    value["cost_usd"] = None if unpriced else known_cost
+    # Models without a price are not free: a sum without them is no cost.
+    value["cost_usd"] = None
+    if not unpriced:
+        value["cost_usd"] = known_cost
     value["wall_s"] = round(summary.wall_s, 3)
     value["tool_health"] = summary.tools.as_json()
     value |= notices_json(summary)
@@ -69,7 +72,10 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
 
 
 def _ranked_by_model(counts: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
-    return {model: dict(ranked(by_name)) for model, by_name in sorted(counts.items())}
+    ranks: dict[str, dict[str, int]] = {}
+    for model, by_name in sorted(counts.items()):
+        ranks[model] = dict(ranked(by_name))
+    return ranks
 
 
 def notices_json(summary: RunSummary) -> dict[str, list[str]]:
@@ -84,7 +90,10 @@ def _cut_prompts_json(cuts: Mapping[str, CutPrompts]) -> dict[str, Any]:
     """The field for models whose server cuts prompts; none where nothing says so."""
     if not cuts:
         return {}
-    return {"cut_prompts": {model: cut._asdict() for model, cut in sorted(cuts.items())}}
+    by_model: dict[str, Any] = {}
+    for model, cut in sorted(cuts.items()):
+        by_model[model] = cut._asdict()
+    return {"cut_prompts": by_model}
 
 
 def caveats_json(caveats: Collection[Caveat]) -> dict[str, bool]:
@@ -97,9 +106,11 @@ def caveats_json(caveats: Collection[Caveat]) -> dict[str, bool]:
 
 def cost_fields(run: RunSummary) -> dict[str, Any]:
     """Return the fields of a row that `cost_text` reads."""
-    known, unpriced = run.spent.known_cost(run.manifest.prices)
-    cost = None if unpriced else known
-    return {"priced_usd": known, "unpriced_models": len(unpriced), "cost_usd": cost}
+    known_cost, unpriced = run.spent.known_cost(run.manifest.prices)
+    fields: dict[str, Any] = {"priced_usd": known_cost, "unpriced_models": len(unpriced), "cost_usd": None}
+    if not unpriced:
+        fields["cost_usd"] = known_cost
+    return fields
 
 
 def cost_text(row: Mapping[str, Any]) -> str:
@@ -128,4 +139,6 @@ def agreement_sentence(agreement: Agreement) -> str:
 
 
 def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+    if value is None:
+        return "-"
+    return f"{value:.3f}"

@@ -119,6 +119,7 @@ def print_table(console: Console, table: DataTable) -> None:
     drawn = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, padding), pad_edge=False)
     rows = shown_rows(table)
     columns = [_text_column(column, rows) for column in table.columns]
+    # Cells are formatted before the table is drawn: how wide they are decides which columns it has.
     if console.is_terminal:  # a file keeps every column: only a terminal is too narrow for some
         _drop_optional(columns, console.width, padding)
     width = _least_width(columns, padding, NAME_WIDTH)
@@ -135,7 +136,9 @@ def print_table(console: Console, table: DataTable) -> None:
         ends_group = False
         if table.group and place + 1 < len(rows):
             ends_group = rows[place + 1][table.group] != row[table.group]
-        drawn.add_row(*(Text(column.cells[place]) for column in columns), end_section=ends_group)
+        # As Text: brackets in names of systems and judges are no markup (some ended a command in a traceback).
+        cells = [Text(column.cells[place]) for column in columns]
+        drawn.add_row(*cells, end_section=ends_group)
     for line, style in ((table.title, "bold"), (table.caption, "dim")):
         if line:
             console.print(Text(printable(line), style=style))
@@ -154,7 +157,9 @@ class _TextColumn:
 
     def least_width(self, name_width: int) -> int:
         """The width that it needs where names fold at `name_width`."""
-        width = max(cell_len(text) for text in (self.heading, *self.cells))
+        width = max(map(cell_len, self.cells), default=0)
+        width = max(width, cell_len(self.heading))
+        # A number that is broken is another number.
         if self.numeric:
             return width
         return min(width, name_width)
@@ -176,8 +181,10 @@ def _drop_optional(columns: list[_TextColumn], width: int, padding: int) -> None
 
 def _least_width(columns: Sequence[_TextColumn], padding: int, name_width: int) -> int:
     """The width that columns need where names fold at `name_width`."""
-    between = (len(columns) - 1) * (2 * padding + 1)
-    return between + sum(column.least_width(name_width) for column in columns)
+    width = (len(columns) - 1) * (2 * padding + 1)
+    for column in columns:
+        width += column.least_width(name_width)
+    return width
 
 
 def show_tables(
@@ -197,7 +204,9 @@ def show_tables(
         for table in tables:
             write_csv(csv, table)
     if as_json is True:
-        result: dict[str, Any] = {table.name: list(table.rows) for table in tables}
+        result: dict[str, Any] = {}
+        for table in tables:
+            result[table.name] = list(table.rows)
         result["notes"] = list(notes)
         print_json(result)
         return
@@ -255,23 +264,25 @@ def csv_of(keys: Sequence[str], rows: Iterable[Row], *, header: bool = True) -> 
     writer = csv.DictWriter(lines, keys, lineterminator="\n")
     if header:
         writer.writer.writerow(map(_cell, keys))  # some are names of judges
-    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
+    for row in rows:
+        writer.writerow({key: _cell(value) for key, value in row.items()})
     return lines.getvalue()
 
 
-def free_name(name: str, taken: set[str]) -> str:
+def free_name(name: str, used_names: set[str]) -> str:
     """Make `name` valid for files on any system, and distinct by a number."""
+    # A statistic of another package may give its table any name. A dot at its beginning would hide the file.
     stem = _UNUSUAL.sub("_", name).strip("._")[:_NAME_CHARS] or "table"
     free, n = stem, 2
-    while free.casefold() in taken:  # Table and table are one file on macOS
+    while free.casefold() in used_names:  # Table and table are one file on macOS
         free, n = f"{stem}_{n}", n + 1
-    taken.add(free.casefold())
+    used_names.add(free.casefold())
     return free
 
 
-def with_free_names(tables: Iterable[DataTable], taken: Iterable[str] = ()) -> Iterator[DataTable]:
-    """Yield the tables that have rows, with distinct names that are valid for files and not `taken`."""
-    names = set(taken)
+def with_free_names(tables: Iterable[DataTable], used_names: Iterable[str] = ()) -> Iterator[DataTable]:
+    """Yield the tables that have rows, with distinct names that are valid for files and not in use."""
+    names = set(used_names)
     for table in tables:
         if table.rows:
             yield replace(table, name=free_name(table.name, names))
@@ -402,6 +413,7 @@ def shown_rows(table: DataTable) -> Sequence[Row]:
     rows, n = table.rows, table.shown
     if n is None or len(rows) <= n:
         return rows
+    # Evenly, first and last row included: the frontier of ask-or-not runs from orig to the whole run.
     return [rows[round(i * (len(rows) - 1) / (n - 1))] for i in range(n)]
 
 
@@ -441,9 +453,10 @@ def with_short_note(caption: str, rows: Sequence[Row]) -> str:
             key = name.removesuffix("_too_short")
             if key != name and row[key] is not None:
                 differences.append(_difference_of(row, key))
-    sentences = [caption] if caption else []
-    sentences += interval_notes(differences)
-    return " ".join(sentences)
+    notes = interval_notes(differences)
+    if caption:
+        notes = (caption,) + notes
+    return " ".join(notes)
 
 
 def interval_notes(shown: Iterable[Difference]) -> tuple[str, ...]:
@@ -476,7 +489,8 @@ def markdown(table: DataTable) -> str:
             alignments.append("---:")
         else:
             alignments.append(":---")
-    lines = [heading, "", _line(_escaped(column.heading) for column in table.columns), _line(alignments)]
+    headings = [_escaped(column.heading) for column in table.columns]
+    lines = [heading, "", _line(headings), _line(alignments)]
     best = best_cells(written_rows(table), table.columns)
     for i, row in enumerate(written_rows(table)):
         cells: list[str] = []
@@ -499,8 +513,12 @@ def best_cells(rows: Sequence[Row], columns: Sequence[Column]) -> frozenset[tupl
             continue
         ranks = [column.rank(row) for row in rows]
         competing = {rank for rank in ranks if rank is not None}
-        if len(competing) > 1:
-            cells |= {(i, j) for i, rank in enumerate(ranks) if rank == max(competing)}
+        # If all are equal, none is better than another.
+        if len(competing) < 2:
+            continue
+        for i, rank in enumerate(ranks):
+            if rank == max(competing):
+                cells.add((i, j))
     return frozenset(cells)
 
 

@@ -88,6 +88,7 @@ MAX_REQUESTS: Final = 64
 """Requests answered at the same time; further ones are refused with 503."""
 MAX_LISTENERS: Final = 32
 MAX_CONNECTIONS: Final = 256
+CROSS_ORIGIN: Final = "cross-origin request refused"
 LISTENER: Final = web.AppKey("listener", BoundedListener)
 EVERY_S: Final = 1.0
 """How often the folder is looked at for each page that listens for events."""
@@ -142,11 +143,14 @@ class Server:
 
         def body() -> bytes:
             value = answer(parameters)
-            return value if isinstance(value, bytes) else orjson.dumps(value)
+            # A journal line is sent as it stands in its file.
+            if isinstance(value, bytes):
+                return value
+            return orjson.dumps(value)
 
-        found = await self._in_thread(body)
+        content = await self._in_thread(body)
         self._indexer.wake()
-        return await self._send(request, found, {"Content-Type": "application/json"})
+        return await self._send(request, content, {"Content-Type": "application/json"})
 
     async def _leaderboard(self, request: web.Request) -> web.Response:
         board = await self._board(_parameters(request).get("data", ""))
@@ -194,7 +198,8 @@ class Server:
         while not self._ending.is_set():
             try:
                 events = await self._in_thread(changes.next)
-            except Exception:  # a bug, or a folder removed at this moment: the next look may succeed
+            # A bug, or a folder removed at this moment: the next look may succeed.
+            except Exception:
                 logging.getLogger(__name__).exception("looking for changes failed")
                 events = b""
             if events or time.monotonic() - written >= HEARTBEAT_S:
@@ -230,9 +235,11 @@ class Server:
     ) -> web.StreamResponse:
         """A file, once all of it is indexed: one that ends early would look complete."""
         parameters = _parameters(request)
-        while (found := await self._in_thread(partial(answer, parameters))) is None:
-            pass
-        name, pieces = found
+        file = await self._in_thread(partial(answer, parameters))
+        # Each try indexes a part of what is left.
+        while file is None:
+            file = await self._in_thread(partial(answer, parameters))
+        name, pieces = file
         return await self._send_file(request, name, kind, pieces)
 
     async def _send_file(
@@ -242,11 +249,12 @@ class Server:
         headers = {"Content-Type": kind, "Content-Disposition": f'attachment; filename="{name}"'}
         response = web.StreamResponse(headers=headers)
         await response.prepare(request)
-        while (
-            request.method == "GET"
-            and (piece := await self._in_thread(partial(next, pieces, None))) is not None
-        ):
-            await response.write(piece)
+        # HEAD asks for the headers only, for which nothing is read.
+        if request.method == "GET":
+            piece = await self._in_thread(partial(next, pieces, None))
+            while piece is not None:
+                await response.write(piece)
+                piece = await self._in_thread(partial(next, pieces, None))
         await response.write_eof()
         return response
 
@@ -271,11 +279,15 @@ class Server:
             raise Refused(503, "too many large answers at once: try again")
         self._n_large += 1
         try:
-            response = web.StreamResponse(headers={**headers, "Content-Length": str(len(body))})
+            response = web.StreamResponse(headers=headers)
+            # Set here, as aiohttp knows it only of bodies that it has whole.
+            response.content_length = len(body)
             await response.prepare(request)
-            view = memoryview(body)
-            for start in range(0, len(body) if request.method == "GET" else 0, _PIECE):
-                await response.write(view[start : start + _PIECE])
+            if request.method == "GET":
+                # Slices of a view copy nothing.
+                view = memoryview(body)
+                for start in range(0, len(body), _PIECE):
+                    await response.write(view[start : start + _PIECE])
             await response.write_eof()
             return response
         finally:
@@ -316,7 +328,8 @@ def guarded(listener: BoundedListener) -> Middleware:
         except (asyncio.CancelledError, ConnectionError):
             raise
         except Exception as error:
-            if request.writer.output_size:  # part of the answer is sent: the client must see it break off
+            # Part of the answer is sent: the client must see it break off.
+            if request.writer.output_size:
                 raise ConnectionAbortedError from error
             if isinstance(error, FileNotFoundError):
                 return _failure(request, 409, FILE_CHANGED)
@@ -342,11 +355,10 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
 def _is_for_this_machine(request: web.Request) -> bool:
     """Whether the request names this machine, at any port: in its one Host header, and in an absolute address."""
     hosts = request.headers.getall("Host", [])
-    if not request.raw_path.startswith(
-        "/"
-    ):  # "GET http://name/path": its name overrides Host (RFC 9112, 3.2.2)
-        _, _, rest = request.raw_path.partition("://")
-        hosts.append(rest.partition("/")[0])
+    # "GET http://name/path": its name overrides Host (RFC 9112, 3.2.2).
+    if not request.raw_path.startswith("/"):
+        _, _, host_and_path = request.raw_path.partition("://")
+        hosts.append(host_and_path.partition("/")[0])
     return bool(hosts) and all(_LOOPBACK.fullmatch(host) for host in hosts)
 
 
@@ -356,16 +368,20 @@ def _check(request: web.Request) -> None:
         raise Refused(405, "only GET and HEAD are allowed")
     # Another port is another origin: it must be the very one that this browser reaches us by.
     origin = request.headers.get("Origin")
-    foreign = origin is not None and origin.lower() != f"http://{request.headers['Host']}".lower()
+    if origin is not None and origin.lower() != f"http://{request.headers['Host']}".lower():
+        raise Refused(403, CROSS_ORIGIN)
     # Links from other sites may lead to the page, but not to its data.
-    site = request.headers.get("Sec-Fetch-Site") if request.path.startswith(_API) else None
-    if foreign or site in ("cross-site", "same-site"):
-        raise Refused(403, "cross-origin request refused")
+    site = request.headers.get("Sec-Fetch-Site")
+    if request.path.startswith(_API) and site in ("cross-site", "same-site"):
+        raise Refused(403, CROSS_ORIGIN)
 
 
 def _failure(request: web.Request, status: int, message: str) -> web.Response:
     """One line of JSON for a script, a page for a person."""
-    headers = {"Allow": "GET, HEAD"} if status == 405 else {}
+    headers: dict[str, str] = {}
+    # Required with this status (RFC 9110, 15.5.6).
+    if status == 405:
+        headers["Allow"] = "GET, HEAD"
     if request.path.startswith(_API):
         body = orjson.dumps({"error": message})
         return web.Response(body=body, status=status, content_type="application/json", headers=headers)
@@ -408,7 +424,7 @@ def _other_host(request: web.Request) -> web.Response:
 
 
 def _error_page(
-    status: int, message: str, more: Node, headers: Mapping[str, str] | None = None
+    status: int, message: str, help: Node, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     """A page for a person, without scripts or styles: those may be refused, too."""
     title = f"cts view: {HTTPStatus(status).phrase.lower()} ({status})"
@@ -421,7 +437,7 @@ def _error_page(
             element("meta", name="color-scheme", content="light dark"),
             element("title", title),
         ),
-        element("body", element("h1", title), element("p", message), more),
+        element("body", element("h1", title), element("p", message), help),
         lang="en",
     )
     text = f"<!doctype html>\n{page}\n"
@@ -465,9 +481,12 @@ def viewed_folder(path: Path) -> Path:
 
 def listening(port: int | None) -> socket.socket:
     """A socket on `port`; for None on PORT or the next free one. Raises UsageError."""
-    ports = [port] if port is not None else range(PORT, PORT + MORE_PORTS)
+    ports: Sequence[int] = range(PORT, PORT + MORE_PORTS)
+    if port is not None:
+        ports = [port]
     for candidate in ports:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        # A viewer that has just ended leaves connections behind, which would keep the port for a minute.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             sock.bind((HOST, candidate))
@@ -533,7 +552,8 @@ async def serve(library: Library, sock: socket.socket, started: Callable[[str], 
 
 
 def _return_freed_memory() -> None:
-    with suppress(AttributeError, OSError):  # not glibc
+    # Other C libraries than glibc have no such function.
+    with suppress(AttributeError, OSError):
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_TRIM_THRESHOLD, HEAP_BYTES)
         mallopt(_M_MMAP_THRESHOLD, HEAP_BYTES)

@@ -41,45 +41,62 @@ BINS: Final = 20
 CSV_ROWS: Final = 500
 """Rows of a CSV file that are read and sent at a time."""
 CSV_COLUMNS: Final = (
-    *("run", "id", "blurred_query", "fused_query", "judge", "score", "n_unknown", "n_answers", "error_kind"),
+    "run",
+    "id",
+    "blurred_query",
+    "fused_query",
+    "judge",
+    "score",
+    "n_unknown",
+    "n_answers",
+    "error_kind",
     "caveat",
 )
 SCAN_S: Final = 0.18
 """How long one request searches for text."""
+NO_LIMIT: Final = 1 << 60
+"""Above every offset and number, and within 64 bits."""
 Parameters = Mapping[str, str]
 
 
 # --- Parameters
 
 
-def choice(parameters: Parameters, name: str, known: tuple[str, ...]) -> str:
+def choice(parameters: Parameters, name: str, choices: tuple[str, ...]) -> str:
     value = parameters.get(name, "")
-    if value and value not in known:
-        raise Refused(400, f"{name}: must be one of {', '.join(known)}")
+    if value and value not in choices:
+        raise Refused(400, f"{name}: must be one of {', '.join(choices)}")
     return value
 
 
-def integer(parameters: Parameters, name: str, default: int = 0, low: int = 0, high: int = 1 << 60) -> int:
+def integer(parameters: Parameters, name: str, default: int = 0, low: int = 0, high: int = NO_LIMIT) -> int:
     value = parameters.get(name, "")
     if not value:
         return default
-    if not (value.isascii() and value.isdigit() and len(value) < 20 and low <= int(value) <= high):
-        limits = f"from {low}" + (f" to {high}" if high < 1 << 60 else "")
+    # Its length first: int() of a long text takes time, and refuses more than 4,300 digits with another error.
+    is_number = value.isascii() and value.isdigit() and len(value) < 20
+    if not is_number or not low <= int(value) <= high:
+        limits = f"from {low}"
+        if high < NO_LIMIT:
+            limits += f" to {high}"
         raise Refused(400, f"{name}: must be an integer {limits}")
     return int(value)
 
 
 def score_limits(parameters: Parameters) -> tuple[float, float]:
     """`min` and `max`, inclusive; infinite where they are not given."""
-    limits = []
-    for name, default in (("min", -math.inf), ("max", math.inf)):
-        try:
-            limits.append(float(parameters.get(name, "") or default))
-        except ValueError:
-            limits.append(math.nan)
-        if math.isnan(limits[-1]):
-            raise Refused(400, f"{name}: must be a number from 0 to 100")
-    return limits[0], limits[1]
+    return _score_limit(parameters, "min", -math.inf), _score_limit(parameters, "max", math.inf)
+
+
+def _score_limit(parameters: Parameters, name: str, default: float) -> float:
+    try:
+        limit = float(parameters.get(name, "") or default)
+    except ValueError:
+        limit = math.nan
+    # Also for "nan", which float() reads: every comparison with it is false.
+    if math.isnan(limit):
+        raise Refused(400, f"{name}: must be a number from 0 to 100")
+    return limit
 
 
 def cursor(parameters: Parameters) -> tuple[int, int]:
@@ -103,26 +120,32 @@ def page_of(order: Array, reader: AbstractContextManager[Read], parameters: Para
 
     Raises Refused for an invalid parameter, and if a file changed meanwhile.
     """
-    limit, needle = integer(parameters, "limit", ROWS, 1, MAX_ROWS), _needle(parameters)
-    first, end = place_after(order, cursor(parameters)), len(order)
+    limit = integer(parameters, "limit", ROWS, 1, MAX_ROWS)
+    needle = _needle(parameters)
+    start, end = place_after(order, cursor(parameters)), len(order)
     rows: list[Json] = []
     until = time.monotonic() + SCAN_S
     # An OSError: a file was removed, or is not a regular file.
     with suppress(OSError), reader as read:
-        for place in range(first, len(order)):
-            if (found := read(int(order[place]), needle)) is not None:
-                rows.append(found)
-            if len(rows) >= limit or (needle and time.monotonic() >= until):
+        for place in range(start, len(order)):
+            row = read(int(order[place]), needle)
+            if row is not None:
+                rows.append(row)
+            out_of_time = bool(needle) and time.monotonic() >= until
+            if len(rows) >= limit or out_of_time:
                 end = place + 1
                 break
-    more = end < len(order)
-    return {
-        "rows": rows,
-        # `after` of the next page. Without rows, the search for text goes on there.
-        "next": f"{order[end - 1]}.{end - 1}" if more and end else None,
-        # None while a search for text has not reached the end
-        "total": None if needle and (more or first) else len(rows) if needle else len(order),
-    }
+    # `after` of the next page. Without rows, the search for text goes on there.
+    following: str | None = None
+    if 0 < end < len(order):
+        following = f"{order[end - 1]}.{end - 1}"
+    total: int | None = len(order)
+    if needle:
+        # How many have the text is known only if this page has searched all of them.
+        total = None
+        if start == 0 and end >= len(order):
+            total = len(rows)
+    return {"rows": rows, "next": following, "total": total}
 
 
 def csv_pieces(
@@ -141,9 +164,12 @@ def csv_pieces(
         yield csv_of(keys, ()).encode(errors="replace")
         with reader as read:
             for start in range(0, len(order), CSV_ROWS):
-                found = (read(row, needle) for row in order[start : start + CSV_ROWS].tolist())
-                rows = [cells(row) for row in found if row is not None]
-                yield csv_of(keys, rows, header=False).encode(errors="replace")
+                lines: list[Json] = []
+                for number in order[start : start + CSV_ROWS].tolist():
+                    row = read(number, needle)
+                    if row is not None:
+                        lines.append(cells(row))
+                yield csv_of(keys, lines, header=False).encode(errors="replace")
 
     return pieces()
 
@@ -153,14 +179,13 @@ def list_instances(run: OpenRun, parameters: Parameters) -> Json:
     lines = run.results.lines()
     scores = _scores(run, lines, _judge(run, parameters))
     page = page_of(_ordered(lines, scores, parameters), _reader(run, lines, scores), parameters)
-    return {
-        **page,
-        "n": len(lines),  # instances of the run, whatever the filter
-        "histogram": _histogram(scores),  # of all of them, too
-        "judges": list(run.judges()),
-        "contradictions": run.contradictions(),
-        "ready": run.ready,
-    }
+    # Both are of all instances of the run, whatever the filter.
+    page["n"] = len(lines)
+    page["histogram"] = _histogram(scores)
+    page["judges"] = list(run.judges())
+    page["contradictions"] = run.contradictions()
+    page["ready"] = run.ready
+    return page
 
 
 def _histogram(scores: Array) -> list[int]:
@@ -177,18 +202,22 @@ def csv_of_instances(run: OpenRun, parameters: Parameters) -> Iterator[bytes]:
     judge = _judge(run, parameters)
     scores = _scores(run, lines, judge)
 
-    caveats = [caveat for caveat in (run.manifest.caveat, *run.contradictions()) if caveat]
+    remarks = run.contradictions()
+    if run.manifest.caveat:
+        remarks = [run.manifest.caveat] + remarks
 
     def cells(row: Json) -> Json:
-        return {
-            "run": run.place.name,
-            **{name: row[name] for name in ("id", "blurred_query", "fused_query", "score")},
-            "judge": None if row["score"] is None else judge,
-            "n_unknown": None if row["failed"] and not row["asked"] else row["unknown"],
-            "n_answers": None if row["failed"] and not row["asked"] else row["asked"],
-            "error_kind": row["failed"] or None,
-            "caveat": "; ".join(caveats) or None,
-        }
+        line: Json = {"run": run.place.name, "error_kind": row["failed"] or None}
+        for name in ("id", "blurred_query", "fused_query", "score"):
+            line[name] = row[name]
+        if row["score"] is not None:
+            line["judge"] = judge
+        # What failed before anything was asked has no answers, which is not 0 of them.
+        if row["asked"] or not row["failed"]:
+            line["n_unknown"] = row["unknown"]
+            line["n_answers"] = row["asked"]
+        line["caveat"] = "; ".join(remarks) or None
+        return line
 
     order = _ordered(lines, scores, parameters)
     return csv_pieces(order, _reader(run, lines, scores, None), parameters, CSV_COLUMNS, cells)
@@ -220,11 +249,15 @@ def _needle(parameters: Parameters) -> str:
 def _judge(run: OpenRun, parameters: Parameters) -> str:
     """The judge whose scores count; "" if there is none."""
     judges = tuple(run.judges())
-    return (choice(parameters, "judge", judges) or judges[0]) if judges else ""
+    if not judges:
+        return ""
+    return choice(parameters, "judge", judges) or judges[0]
 
 
 def _scores(run: OpenRun, lines: ResultLines, judge: str) -> Array:
-    return run.scores(run.judges()[judge], lines) if judge else lines.scores
+    if not judge:
+        return lines.scores
+    return run.scores(run.judges()[judge], lines)
 
 
 def _ordered(lines: ResultLines, scores: Array, parameters: Parameters) -> Array:
@@ -232,20 +265,37 @@ def _ordered(lines: ResultLines, scores: Array, parameters: Parameters) -> Array
     import numpy as np
 
     fits = np.ones(len(lines), bool)
-    if failed := choice(parameters, "failed", ("0", "1")):
+    failed = choice(parameters, "failed", ("0", "1"))
+    if failed:
         fits &= lines.failed == (failed == "1")
     low, high = score_limits(parameters)
+    # Without limits instances without a score pass, too: NaN is within no limits.
     if (low, high) != (-math.inf, math.inf):
         fits &= (scores >= low) & (scores <= high)
-    if unknown := choice(parameters, "unknown", ("none", "some", "all")):
-        some, every = lines.unknown > 0, lines.unknown == lines.asked
-        fits &= (lines.asked > 0) & {"none": ~some, "some": some, "all": every}[unknown]
+    unknown = choice(parameters, "unknown", ("none", "some", "all"))
+    if unknown:
+        # Where nobody asked, neither none nor all of the answers are unknown.
+        fits &= lines.asked > 0
+    match unknown:
+        case "none":
+            fits &= lines.unknown == 0
+        case "some":
+            fits &= lines.unknown > 0
+        case "all":
+            fits &= lines.unknown == lines.asked
     rows = np.flatnonzero(fits)
-    sort = choice(parameters, "sort", ("score", "-score", "-unknown"))
-    if not sort:
-        return rows
-    by = {"score": scores[rows], "-score": -scores[rows], "-unknown": -lines.unknown[rows].astype(int)}
-    return rows[np.argsort(by[sort], kind="stable")]
+    match choice(parameters, "sort", ("score", "-score", "-unknown")):
+        case "score":
+            keys = scores[rows]
+        case "-score":
+            # Negative, not reversed: NaN stays last.
+            keys = -scores[rows]
+        case "-unknown":
+            # Counts are unsigned: without a wider type their negatives would be large numbers.
+            keys = -lines.unknown[rows].astype(int)
+        case _:
+            return rows
+    return rows[np.argsort(keys, kind="stable")]
 
 
 def place_after(order: Array, after: tuple[int, int]) -> int:
@@ -253,54 +303,76 @@ def place_after(order: Array, after: tuple[int, int]) -> int:
     import numpy as np
 
     row, place = after
-    found = np.flatnonzero(order == row)
-    return int(found[0]) + 1 if len(found) else min(place + 1, len(order))
+    places = np.flatnonzero(order == row)
+    if len(places):
+        return int(places[0]) + 1
+    # A row that was judged or filtered away meanwhile.
+    return min(place + 1, len(order))
 
 
 def checked_line(raw: bytes, hash: int) -> Mapping[str, Any]:
     """A results line of the instance with this `id_hash`. Raises Refused for any other."""
     line = record_in(raw)
-    id = instance_name(line) if line else None
-    if line is None or id is None or id_hash(id) != hash:
-        raise Refused(409, FILE_CHANGED)
-    return line
+    if line is not None:
+        id = instance_name(line)
+        if id is not None and id_hash(id) == hash:
+            return line
+    raise Refused(409, FILE_CHANGED)
 
 
 def _instance_row(
     lines: ResultLines, row: int, line: Mapping[str, Any], score: float, max_chars: int | None
 ) -> Json:
+    cells: Json = {"id": instance_name(line)}
+    cells |= query_texts(line, max_chars)
+    cells["asked"] = int(lines.asked[row])
+    cells["unknown"] = int(lines.unknown[row])
+    cells["turns"] = int(lines.turns[row])
+    cells["score"] = score
+    cells["failed"] = ""
+    if math.isnan(score):
+        # NaN has no JSON.
+        cells["score"] = None
+        # With a score another judge failed, not the one that is shown.
+        cells["failed"] = _failure_kind(line)
+    return cells
+
+
+def _failure_kind(line: Mapping[str, Any]) -> str:
+    """The kind of the line's error; "" without one."""
     error = line.get("error")
-    failed = ""
-    if error is not None and score != score:  # with a score another judge failed, not the one that is shown
-        failed = str(error.get("kind") or "failed") if isinstance(error, dict) else "failed"
-    return {
-        "id": instance_name(line),
-        **query_texts(line, max_chars),
-        "score": None if score != score else score,
-        "asked": int(lines.asked[row]),
-        "unknown": int(lines.unknown[row]),
-        "turns": int(lines.turns[row]),
-        "failed": failed,
-    }
+    if error is None:
+        return ""
+    if isinstance(error, dict) and error.get("kind"):
+        return str(error["kind"])
+    return "failed"
 
 
 def query_texts(line: Mapping[str, Any], max_chars: int | None = MAX_CHARS) -> Json:
     """q and q* of a line, or their beginnings."""
-    return {
-        "blurred_query": (as_text(line.get("blurred_query")) or "")[:max_chars],
-        "fused_query": (as_text(line.get("fused_query")) or as_text(line.get("query")) or "")[:max_chars],
-    }
+    query = as_text(line.get("blurred_query")) or ""
+    intent = as_text(line.get("fused_query")) or as_text(line.get("query")) or ""
+    return {"blurred_query": query[:max_chars], "fused_query": intent[:max_chars]}
 
 
 # --- Search for text
 
 _SEARCHED: Final = (
-    *("id", "blurred_query", "fused_query", "questions", "answers", "rewritten_query", "answer", "turns"),
-    *("error", "query", "further"),
+    "id",
+    "blurred_query",
+    "fused_query",
+    "questions",
+    "answers",
+    "rewritten_query",
+    "answer",
+    "turns",
+    "error",
+    "query",
+    "further",
 )
-
-
+"""The fields of a line that are searched, in this order."""
 _VERBATIM: Final = re.compile(r"[ !#-.0-\[\]-~]+")
+"""ASCII that no writer of JSON escapes: without quotation mark, slash and backslash."""
 
 
 def line_has(raw: bytes, text: str) -> bool:
@@ -310,13 +382,16 @@ def line_has(raw: bytes, text: str) -> bool:
     if verbatim and text.lower().encode() not in raw.lower():
         return False
     line = record_in(raw)
-    return line is not None and any(text.lower() in one.lower() for one in searched(line))
+    if line is None:
+        return False
+    return any(text.lower() in searched_text.lower() for searched_text in searched_texts(line))
 
 
-def searched(line: Mapping[str, Any]) -> Iterator[str]:
+def searched_texts(line: Mapping[str, Any]) -> Iterator[str]:
     """The texts of a line that a search looks at."""
     waiting: list[Any] = [line.get(name) for name in reversed(_SEARCHED)]
-    while waiting:  # not recursive: JSON of unknown origin may be nested deeply
+    # Not recursive: JSON of unknown origin may be nested deeply.
+    while waiting:
         value = waiting.pop()
         if isinstance(value, str):
             yield value

@@ -28,11 +28,13 @@ from cts_async.viewer.library import scores_state
 
 if TYPE_CHECKING:
     from cts_async.analysis.board import Board
+    from cts_async.analysis.stats import Difference
 
 WAIT_S: Final = 1.0
 """How long an answer waits for numbers that are being computed."""
 NICE: Final = 10
-MAX_KEPT: Final = 200
+"""Of the child process, as of the command nice."""
+MAX_CACHED: Final = 200
 """Leaderboards and differences that are kept: n runs make n * (n - 1) differences."""
 _BOARDS: Final = "leaderboard"
 _DIFFERENCE: Final = "difference"
@@ -40,6 +42,7 @@ _PROGRAM: Final = "cts_async.viewer.leaderboards"
 
 _SCORES: Final = ("n_scored", "n_expected", "n_failed", "mean", "p50", "p90")
 _GAIN: Final = ("gain", "gain_pairs", "gain_differ", "gain_low", "gain_high", "gain_too_short")
+_STANDING_COLUMNS: Final = ("run", "system") + _SCORES + _GAIN
 
 Runs = Sequence[tuple[Place, Manifest]]
 
@@ -55,15 +58,20 @@ class Leaderboards:
 
     async def of(self, data_sha: str, runs: Runs) -> Json:
         """The leaderboard of `runs`, after a second at most; `computing` means that its numbers are out of date."""
-        found = await self._computed(f"{_BOARDS} {data_sha}", _BOARDS, runs)
-        data = name_of_data(manifest for _, manifest in runs)
-        return {"data": data, "data_sha": data_sha, "boards": [], **found}
+        board: Json = {
+            "data": name_of_data(manifest for _, manifest in runs),
+            "data_sha": data_sha,
+            # Until the first computation ends.
+            "boards": [],
+        }
+        return board | await self._latest_numbers(f"{_BOARDS} {data_sha}", _BOARDS, runs)
 
     async def difference(self, runs: Runs) -> Json:
         """The first of two runs less the second (`difference_of`), after a second at most; `computing` as above."""
         names = [place.name for place, _ in runs]
-        found = await self._computed("\n".join((_DIFFERENCE, *names)), _DIFFERENCE, runs)
-        return {"runs": names, "judges": [], **found}
+        difference: Json = {"runs": names, "judges": []}
+        key = "\n".join([_DIFFERENCE] + names)
+        return difference | await self._latest_numbers(key, _DIFFERENCE, runs)
 
     async def close(self) -> None:
         """Stop computing."""
@@ -72,27 +80,35 @@ class Leaderboards:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _computed(self, key: str, subject: str, runs: Runs) -> Json:
+    async def _latest_numbers(self, key: str, subject: str, runs: Runs) -> Json:
         """What is known under the key by now; it is computed again if a results file has changed."""
-        state = await asyncio.to_thread(lambda: [(place.name, scores_state(place)) for place, _ in runs])
-        known, task = self._tasks.get(key, (None, None))
-        if task is None or (task.done() and known != state):
+        state = await asyncio.to_thread(_scores_states, runs)
+        computed_state, task = self._tasks.get(key, (None, None))
+        # A computation that runs is left alone: with results that change all the time none would ever end.
+        if task is None or (task.done() and computed_state != state):
             task = asyncio.create_task(self._compute(key, subject, runs))
             self._tasks[key] = (state, task)
             self._forget_oldest()
         await asyncio.wait([task], timeout=WAIT_S)
-        return {"problem": "", **self._latest.get(key, {}), "computing": not task.done()}
+        numbers: Json = {"problem": ""}
+        numbers |= self._latest.get(key, {})
+        numbers["computing"] = not task.done()
+        return numbers
 
     async def _compute(self, key: str, subject: str, runs: Runs) -> None:
         async with self._one_at_a_time:
             paths = {place.name: str(place.path) for place, _ in runs}
-            self._latest[key] = await _computed_by_child(subject, paths)
+            self._latest[key] = await _compute_in_child(subject, paths)
 
     def _forget_oldest(self) -> None:
-        for key in list(self._tasks)[:-MAX_KEPT]:
+        for key in list(self._tasks)[:-MAX_CACHED]:
             _, task = self._tasks.pop(key)
             task.cancel()
             self._latest.pop(key, None)
+
+
+def _scores_states(runs: Runs) -> list[tuple[str, object]]:
+    return [(place.name, scores_state(place)) for place, _ in runs]
 
 
 RECOMPUTED: Final = "stored scores contradict their nuggets, and are recomputed"
@@ -103,34 +119,36 @@ def board_csv(board: Json) -> Iterator[bytes]:
     """A leaderboard as CSV, a row for each judge and system; `gain` is the mean paired difference to `baseline`."""
     from cts_async.tables.table import csv_of
 
-    rows = []
-    for one in board["boards"]:
-        for row in one["standings"]:
-            gain = {name: row[name] for name in _GAIN}
-            scores = {name: row[name] for name in ("run", "system", *_SCORES)}
-            caveat = row["caveat"]
-            if row["recomputed"]:
-                caveat = "; ".join(filter(None, (caveat, RECOMPUTED)))
-            marks = {"baseline": one["baseline"], "caveat": caveat}
-            rows.append({"judge": one["judge"], **scores, **gain, **marks})
-    keys = ("judge", "run", "system", *_SCORES, *_GAIN, "baseline", "caveat")
+    rows: list[Json] = []
+    for judge_board in board["boards"]:
+        for standing in judge_board["standings"]:
+            row: Json = {"judge": judge_board["judge"], "baseline": judge_board["baseline"]}
+            for name in _STANDING_COLUMNS:
+                row[name] = standing[name]
+            row["caveat"] = standing["caveat"]
+            if standing["recomputed"]:
+                row["caveat"] = "; ".join(filter(None, (standing["caveat"], RECOMPUTED)))
+            rows.append(row)
+    keys = ("judge",) + _STANDING_COLUMNS + ("baseline", "caveat")
     yield csv_of(keys, rows).encode(errors="replace")
 
 
-async def _computed_by_child(subject: str, paths: Mapping[str, str]) -> Json:
+async def _compute_in_child(subject: str, paths: Mapping[str, str]) -> Json:
     process = await asyncio.create_subprocess_exec(
         *python_command("-m", _PROGRAM),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
         env=child_environment(),
-        start_new_session=True,  # Ctrl-C goes to the server, which ends the child
+        # Ctrl-C goes to the server, which ends the child.
+        start_new_session=True,
     )
     try:
         # json, not orjson: a path may hold bytes that are not UTF-8 (surrogates in a Python string).
         output, _ = await process.communicate(json.dumps([subject, paths]).encode())
-        found: Json = orjson.loads(output)
-        return found
+        numbers: Json = orjson.loads(output)
+        return numbers
+    # A child that ran out of memory, say, has written nothing.
     except orjson.JSONDecodeError:
         return {"problem": f"the {subject} could not be computed"}
     finally:
@@ -153,28 +171,26 @@ def leaderboards_of(runs: Mapping[str, Path]) -> Json:
     from cts_async.runs.selection import group_by_agent
 
     names = {path: name for name, path in runs.items()}
+    boards: list[Json] = []
+    # As an ordered set: a run of no agent is on the board of each.
+    contradictions: dict[str, None] = {}
     try:
-        scored = _scored(runs.values())
-        made = [(agent, make_board(map(read_path, paths))) for agent, paths in group_by_agent(scored).items()]
+        for agent, paths in group_by_agent(_scored_paths(runs.values())).items():
+            board = make_board(map(read_path, paths))
+            for judge in board.judges:
+                boards.append({"agent": display_name(agent)} | _judge_board(board, judge, names))
+            for entrant in board.entrants:
+                for sentence in entrant.contradictions:
+                    contradictions[_without_paths(sentence, names)] = None
     except (CTSError, OSError, ValueError) as error:
         return {"boards": [], "problem": _without_paths(str(error), names), "contradictions": []}
-    boards = [
-        {"agent": display_name(agent), **_board_of(board, judge, names)}
-        for agent, board in made
-        for judge in board.judges
-    ]
-    contradictions: list[str] = []
-    for _, board in made:
-        for entrant in board.entrants:
-            contradictions += [_without_paths(sentence, names) for sentence in entrant.contradictions]
-    return {
-        "boards": boards,
-        "problem": "" if boards else "none of these runs is judged yet",
-        "contradictions": list(dict.fromkeys(contradictions)),
-    }
+    problem = ""
+    if not boards:
+        problem = "none of these runs is judged yet"
+    return {"boards": boards, "problem": problem, "contradictions": list(contradictions)}
 
 
-def _scored(paths: Iterable[Path]) -> list[Path]:
+def _scored_paths(paths: Iterable[Path]) -> list[Path]:
     """The runs with scores. Raises CTSError if there is none, or if they are over different data."""
     from cts_async.runs.files import has_no_answers
     from cts_async.runs.selection import check_same_data
@@ -206,7 +222,7 @@ def differences_of(
 
     names = {path: name for name, path in runs.items()}
     try:
-        board = make_board(map(read_path, _scored(runs.values())))
+        board = make_board(map(read_path, _scored_paths(runs.values())))
     except (CTSError, OSError, ValueError) as error:
         problem = _without_paths(str(error), names)
         return {pair: {"judges": [], "problem": problem} for pair in pairs}
@@ -216,7 +232,10 @@ def differences_of(
         judges: list[Json] = []
         if a in columns and b in columns:
             two = _board_of_two(board, columns[a], columns[b])
-            judges = [found for judge in board.judges if (found := _difference_under(two, judge))]
+            for judge in board.judges:
+                difference = _difference_under(two, judge)
+                if difference is not None:
+                    judges.append(difference)
         differences[a, b] = {"judges": judges, "problem": ""}
     return differences
 
@@ -243,6 +262,7 @@ def _difference_under(board: Board, judge: str) -> Json | None:
     gain = gains.get(system)
     if gain is None or not judged.pairs:
         return None
+    # The interval as it is shown: none below a number of instances, unlike `gain.low`.
     low, high = gain.interval or (None, None)
     return {
         "judge": judge,
@@ -257,61 +277,81 @@ def _difference_under(board: Board, judge: str) -> Json | None:
     }
 
 
-def _board_of(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
+def _judge_board(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
     from cts_async.analysis.compare import compare_under
     from cts_async.runs.manifest import ORIG
 
     origs = [entrant.label for entrant in board.entrants if entrant.system == ORIG]
-    baseline = origs[0] if len(origs) == 1 else ""
+    # Nobody is asked here which of several is meant.
+    baseline = ""
+    if len(origs) == 1:
+        baseline = origs[0]
     entrants = {entrant.label: entrant for entrant in board.entrants}
     judged = compare_under(board, judge, baseline)
     standings: list[Json] = []
-    for one in judged.standings:
-        entrant = entrants[one.system]
-        low, high = (one.gain and one.gain.interval) or (None, None)
-        standings.append(
-            {
-                "run": names.get(entrant.directory, ""),
-                "system": _without_paths(one.system, names),
-                "caveat": entrant.caveat,
-                "recomputed": bool(entrant.contradictions),
-                **{name: getattr(one.scores, name) for name in _SCORES},
-                # To the baseline, over the instances scored in both.
-                "gain": one.gain and one.gain.mean,
-                "gain_low": low,
-                "gain_high": high,
-                "gain_pairs": one.gain and one.gain.n,
-                "gain_differ": one.gain and one.gain.n_differ,
-                "gain_too_short": one.gain and one.gain.interval is not None and one.gain.too_short,
-                "no_difference": bool(one.gain and one.gain.nowhere),
-                "n_common": one.n_common,
-                "common_mean": one.common_mean,
-                "judge_is": bool(one.judge_is),
-                "best_or_tied": one.best,
-                "testable": one.testable,
-            }
-        )
-    best = [_without_paths(one.system, names) for one in (*judged.best[:1], *judged.tied)]
-    untestable = [_without_paths(one.system, names) for one in judged.untestable]
+    for standing in judged.standings:
+        entrant = entrants[standing.system]
+        row: Json = {
+            "run": names.get(entrant.directory, ""),
+            "system": _without_paths(standing.system, names),
+            "caveat": entrant.caveat,
+            "recomputed": bool(entrant.contradictions),
+        }
+        for name in _SCORES:
+            row[name] = getattr(standing.scores, name)
+        row |= _gain_fields(standing.gain)
+        row |= {
+            "n_common": standing.n_common,
+            "common_mean": standing.common_mean,
+            "judge_is": bool(standing.judge_is),
+            "best_or_tied": standing.best,
+            "testable": standing.testable,
+        }
+        standings.append(row)
+    best = [_without_paths(standing.system, names) for standing in judged.best[:1]]
+    best += [_without_paths(standing.system, names) for standing in judged.tied]
     return {
         "judge": judge,
         "baseline": _without_paths(baseline, names) or None,
         "best": best,
-        "untestable": untestable,
+        "untestable": [_without_paths(standing.system, names) for standing in judged.untestable],
         "standings": standings,
+    }
+
+
+def _gain_fields(gain: Difference | None) -> Json:
+    """The gain over the baseline, over the instances scored in both."""
+    if gain is None:
+        fields: Json = dict.fromkeys(_GAIN)
+        fields["no_difference"] = False
+        return fields
+    low, high = gain.interval or (None, None)
+    return {
+        "gain": gain.mean,
+        "gain_low": low,
+        "gain_high": high,
+        "gain_pairs": gain.n,
+        "gain_differ": gain.n_differ,
+        # About an interval that is not shown nothing is said either.
+        "gain_too_short": gain.interval is not None and gain.too_short,
+        "no_difference": gain.nowhere,
     }
 
 
 def _has_regular_files(path: Path) -> bool:
     """Whether no file that will be read is a link or a pipe, or lies behind a link."""
     judgments = path / JUDGMENTS
-    found = [path / MANIFEST, path / RESULTS, path / PER_ITEM, *judgments.glob("*.jsonl")]
-    regular = all(stat_of(file) != NO_FILE for file in found if os.path.lexists(file))
-    return judgments.resolve() == judgments and regular
+    if judgments.resolve() != judgments:
+        return False
+    files = [path / MANIFEST, path / RESULTS, path / PER_ITEM]
+    files += judgments.glob("*.jsonl")
+    # `stat_of` has nothing of links and pipes, as of files that do not exist.
+    return all(stat_of(file) != NO_FILE for file in files if os.path.lexists(file))
 
 
 def _without_paths(text: str, names: Mapping[Path, str]) -> str:
     """Text with the runs' names for their paths; equally named systems in different folders have paths for labels."""
+    # The longest first: a run may lie in the folder of another one.
     for path in sorted(names, key=lambda path: len(str(path)), reverse=True):
         text = text.replace(str(path), names[path])
     return display_name(text)
@@ -319,12 +359,16 @@ def _without_paths(text: str, names: Mapping[Path, str]) -> str:
 
 def _main() -> None:
     """Read [subject, {name: path}] from standard input, write what is computed to standard output."""
+    # Requests are answered first, whatever is computed beside.
     os.nice(NICE)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     subject, paths = json.loads(sys.stdin.buffer.read())
     runs = {name: Path(path) for name, path in paths.items()}
-    found = leaderboards_of(runs) if subject == _BOARDS else difference_of(runs)
-    sys.stdout.buffer.write(orjson.dumps(found))
+    if subject == _BOARDS:
+        numbers = leaderboards_of(runs)
+    else:
+        numbers = difference_of(runs)
+    sys.stdout.buffer.write(orjson.dumps(numbers))
 
 
 if __name__ == "__main__":

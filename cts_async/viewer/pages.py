@@ -29,7 +29,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from cts_async import __version__
@@ -56,23 +55,24 @@ class Endpoints:
         return {
             "runs": self.runs,
             "run": self.run,
-            "instances": lambda given: list_instances(self._opened(given), given),
+            "instances": self.instances,
             "matrix": self.matrix,
             "instance": self.instance,
-            "trace": lambda given: _trace().list_events(*self._part_of_instance(given)),
-            "steps": lambda given: _trace().list_steps(*self._part_of_instance(given)),
-            "step": lambda given: _trace().journal_line(self._opened(given), integer(given, "at")),
+            "trace": self.trace,
+            "steps": self.steps,
+            "step": self.step,
         }
 
-    def runs(self, given: Parameters) -> Json:
+    def runs(self, parameters: Parameters) -> Json:
         rows = self._library.rows()
         folder = display_name(str(self._library.root))
         damaged = self._library.find().damaged
         return {"folder": folder, "version": __version__, "runs": rows, "damaged": damaged}
 
-    def run(self, given: Parameters) -> Json:
-        run = self._opened(given)
+    def run(self, parameters: Parameters) -> Json:
+        run = self._open(parameters)
         row = self._library.row(run.place.name)
+        # Removed since it was opened.
         if row is None:
             raise Refused(404, NO_RUN)
         return {
@@ -80,48 +80,73 @@ class Endpoints:
             "manifest": dict(run.manifest.raw),
             "command": run.manifest.command,
             "summary": run.summary(),
-            "beside": self._beside(run),
+            "beside": self._other_runs(run),
         }
 
-    def instance(self, given: Parameters) -> Json:
+    def instances(self, parameters: Parameters) -> Json:
+        return list_instances(self._open(parameters), parameters)
+
+    def instance(self, parameters: Parameters) -> Json:
         from cts_async.pages.instance import instance_page
 
-        run = self._opened(given)
-        return instance_page(run, given.get("id", ""), self._gold, self._beside(run))
+        run = self._open(parameters)
+        return instance_page(run, parameters.get("id", ""), self._gold, self._other_runs(run))
 
-    def matrix(self, given: Parameters) -> Json:
+    def matrix(self, parameters: Parameters) -> Json:
         from cts_async.viewer.matrix import Matrix, opened_runs
 
-        known, runs = opened_runs(self._library, given, FIRST_S)
-        return Matrix(runs, given).page(known)
+        runs_over_data, runs = opened_runs(self._library, parameters, FIRST_S)
+        return Matrix(runs, parameters).page(runs_over_data)
 
-    def text(self, given: Parameters) -> str:
+    # The module of the following imports roles and agent: the list of instances is shown before that.
+
+    def trace(self, parameters: Parameters) -> Json:
+        from cts_async.viewer.trace import list_events
+
+        run, id, after = self._open(parameters), parameters.get("id", ""), integer(parameters, "after")
+        return list_events(run, id, after)
+
+    def steps(self, parameters: Parameters) -> Json:
+        from cts_async.viewer.trace import list_steps
+
+        run, id, after = self._open(parameters), parameters.get("id", ""), integer(parameters, "after")
+        return list_steps(run, id, after)
+
+    def step(self, parameters: Parameters) -> bytes:
+        """A journal line as it stands there."""
+        from cts_async.viewer.trace import journal_line
+
+        return journal_line(self._open(parameters), integer(parameters, "at"))
+
+    def text(self, parameters: Parameters) -> str:
         """A long text of a search, whole."""
-        number = integer(given, "n", 0)
-        text: str = _trace().event_text(self._opened(given), given.get("id", ""), number)
-        return text
+        from cts_async.viewer.trace import event_text
 
-    def download(self, given: Parameters) -> tuple[str, Iterator[bytes]] | None:
+        number = integer(parameters, "n", 0)
+        return event_text(self._open(parameters), parameters.get("id", ""), number)
+
+    def download(self, parameters: Parameters) -> tuple[str, Iterator[bytes]] | None:
         """A file name, and an instance's journal lines; None while the journal is being indexed."""
-        run = self._opened(given)
+        from cts_async.viewer.trace import download
+
+        run = self._open(parameters)
         if run.advance(FIRST_S):
             return None
-        found: tuple[str, Iterator[bytes]] = _trace().download(run, given.get("id", ""))
-        return found
+        return download(run, parameters.get("id", ""))
 
-    def csv(self, given: Parameters) -> tuple[str, Iterator[bytes]] | None:
+    def csv(self, parameters: Parameters) -> tuple[str, Iterator[bytes]] | None:
         """A file name, and the instances that pass the filters as CSV; None while they are being indexed."""
         from cts_async.viewer.matrix import Matrix, opened_runs, share_indexed
 
-        if "runs" in given:
-            _, runs = opened_runs(self._library, given, FIRST_S)
-            return (
-                (file_name("matrix", "csv"), Matrix(runs, given).csv()) if share_indexed(runs) >= 1 else None
-            )
-        run = self._opened(given)
+        if "runs" in parameters:
+            _, runs = opened_runs(self._library, parameters, FIRST_S)
+            if share_indexed(runs) < 1:
+                return None
+            return file_name("matrix", "csv"), Matrix(runs, parameters).csv()
+        run = self._open(parameters)
         if run.ready < 1:
             return None
-        return file_name(f"{run.place.name}-instances", "csv"), csv_of_instances(run, given)
+        return file_name(f"{run.place.name}-instances", "csv"), csv_of_instances(run, parameters)
 
     def prepare(self, run: OpenRun) -> None:
         """Load what an instance's page will need."""
@@ -136,24 +161,16 @@ class Endpoints:
 
         return GoldTexts()
 
-    def _part_of_instance(self, given: Parameters) -> tuple[OpenRun, str, int]:
-        return self._opened(given), given.get("id", ""), integer(given, "after")
-
-    def _opened(self, given: Parameters) -> OpenRun:
-        run = self._library.open(given.get("run", ""))
+    def _open(self, parameters: Parameters) -> OpenRun:
+        run = self._library.open(parameters.get("run", ""))
         if run is None:
             raise Refused(404, NO_RUN)
+        # The indexing thread prepares what the pages of its instances need.
         run.viewed = True
         run.advance(FIRST_S)
         return run
 
-    def _beside(self, run: OpenRun) -> list[str]:
+    def _other_runs(self, run: OpenRun) -> list[str]:
+        """The names of the other runs over the same data."""
         over = self._library.over(self._library.data_sha(run.manifest))
         return [place.name for place, _ in over if place.name != run.place.name]
-
-
-def _trace() -> ModuleType:
-    """The module `trace`, imported late for the same reason."""
-    from cts_async.viewer import trace
-
-    return trace

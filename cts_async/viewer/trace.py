@@ -37,8 +37,9 @@ NO_LINE: Final = "no journal line begins at this offset"
 
 def journal_line(run: OpenRun, at: int) -> bytes:
     """The journal line that begins at an offset. Raises Refused if it is damaged or not there."""
-    line = None
+    line: bytes | None = None
     if run.journal is not None:
+        # OverflowError: an offset of more than 63 bits is no offset of a file.
         with suppress(OSError, OverflowError), opened(run.journal.path) as fd:
             line = line_at(fd, at)
     if line is None:
@@ -50,6 +51,7 @@ def journal_line(run: OpenRun, at: int) -> bytes:
 
 def download(run: OpenRun, id: str) -> tuple[str, Iterator[bytes]]:
     """A file name, and an instance's journal lines. Raises Refused."""
+    # An instance that is not finished has steps and no result; one that was judged only, a result and no steps.
     if run.find(run.results.lines(), id) is None and not n_steps(run, id):
         raise Refused(404, NO_INSTANCE)
     return file_name(f"{run.place.name}-{id}", "jsonl"), _downloaded_lines(run, id)
@@ -68,6 +70,7 @@ def list_steps(run: OpenRun, id: str, after: int) -> Json:
     rows: list[Json] = []
     for line in journal_lines(run, id, slice(after, after + STEPS)):
         rows.append(_step_row(after + len(rows) + 1, line))
+        # At least one row, however long it took: a page without any would be asked for again and again.
         if time.monotonic() >= until:
             break
     return _page("steps", rows, after, n_indexed_steps(run, id), run.journal_ready)
@@ -86,7 +89,9 @@ def _page(name: str, rows: list[Json], after: int, total: int, ready: bool) -> J
 
 def _step_row(n: int, line: JournalLine) -> Json:
     record = line.record
-    usage, message = as_object(record.get("usage")), DAMAGED
+    usage = as_object(record.get("usage"))
+    # A damaged line has a record without fields.
+    message = DAMAGED
     if record:
         error = as_object(record.get("error"))
         message = ": ".join(filter(None, (as_text(error.get("kind")), as_text(error.get("message")))))
@@ -139,6 +144,9 @@ def _whole_record(run: OpenRun, event: Event) -> Record:
 
 def _event_row(n: int, event: Event, record: Record) -> Json:
     text = event.text_in(record)
+    offset: int | None = None
+    if event.step is not None:
+        offset = event.step.at
     return {
         "n": n,
         "kind": event.kind,
@@ -146,7 +154,7 @@ def _event_row(n: int, event: Event, record: Record) -> Json:
         "text": text[:SHOWN_CHARS],
         # The page compares this length with that of the text it got: JavaScript counts UTF-16 units.
         "length": len(text.encode("utf-16-le", "replace")) // 2,
-        "at": event.step.at if event.step else None,
+        "at": offset,
         "failed": event.failed,
         "sources": _links(record),
     }
@@ -155,8 +163,12 @@ def _event_row(n: int, event: Event, record: Record) -> Json:
 def _links(record: Record) -> list[Json]:
     """The results of a search, or the address of a page."""
     response = as_object(record.get("response"))
-    hits = map(as_texts, as_list(response.get("hits")))
-    links: list[Json] = [{"url": hit[0], "title": "".join(hit[1:2])} for hit in hits if hit]
+    links: list[Json] = []
+    for hit in as_list(response.get("hits")):
+        # Address, title and text; in files of others any part may be missing.
+        parts = as_texts(hit)
+        if parts:
+            links.append({"url": parts[0], "title": "".join(parts[1:2])})
     url = as_text(response.get("url")) or requested(record, "url")
     if url and not links:
         links.append({"url": url, "title": as_text(response.get("title")) or ""})

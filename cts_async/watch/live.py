@@ -27,6 +27,7 @@ from cts_async.errors import CTSError, InputError
 from cts_async.records import Caveat
 from cts_async.runs.directory import json_bytes
 from cts_async.runs.files import (
+    JUDGMENTS,
     MANIFEST,
     STEPS,
     judgments_path,
@@ -34,7 +35,7 @@ from cts_async.runs.files import (
     results_of,
 )
 from cts_async.runs.manifest import Session, manifest_of, require_manifest
-from cts_async.runs.results import LatestLines, no_fingerprint
+from cts_async.runs.results import no_fingerprint
 from cts_async.safe_files import read_file, replace_file
 from cts_async.tables.output import duration, unbroken
 from cts_async.tables.summary import caveats_json
@@ -332,7 +333,7 @@ class RunState:
     """Why its last session stopped; "" if unknown."""
     command: str = ""
     contradictions: str = ""
-    """That stored scores contradict their labels, and are recomputed; "" if none do."""
+    """That stored scores of some judge contradict their labels, and are recomputed; "" if none do."""
 
     def line(self, now: float) -> str:
         """One line for a person; `now` in seconds since 1970."""
@@ -398,12 +399,24 @@ def state_of_run(directory: Path) -> RunState:
     session = manifest.last_session
     n_expected = max(manifest.n_expected, lines.n)
     named = manifest.identity.judges
-    verdicts = {judge: LatestLines(judgments_path(directory, judge)) for judge in named[1:]}
+    contradictions = [lines.contradictions]
+    verdicts_by_file: dict[Path, ResultColumns] = {}
+    # Also of judges that `cts judge` added: their scores are shown beside the others.
+    for path in sorted((directory / JUDGMENTS).glob("*.jsonl")):
+        verdicts_by_file[path] = ResultColumns(path, no_fingerprint)
+        contradictions.append(verdicts_by_file[path].contradictions)
     # A judge whose provider was gone leaves answers without its verdict: the same command adds them.
     n_answers = int(lines.answered.sum())
-    pending = len(lines.scored()[0]) + int(lines.judge_failed.sum()) < n_answers or any(
-        len(found) < n_answers for found in verdicts.values()
-    )
+    pending = len(lines.scored()[0]) + int(lines.judge_failed.sum()) < n_answers
+    judge_failures: dict[str, int] = {}
+    for judge in named[1:]:
+        verdicts = verdicts_by_file.get(judgments_path(directory, judge))
+        if verdicts is None:
+            pending = pending or n_answers > 0
+            continue
+        pending = pending or verdicts.n < n_answers
+        if verdicts.n_failed:
+            judge_failures[judge] = verdicts.n_failed
     finished = lines.n >= n_expected - manifest.n_absent and not (session.stopped and named and pending)
     return RunState(
         directory=directory,
@@ -412,7 +425,7 @@ def state_of_run(directory: Path) -> RunState:
         n_done=lines.n,
         n_failed=kinds.total(),
         failures=dict(kinds.most_common()),
-        judge_failures={judge: found.n_failed for judge, found in verdicts.items() if found.n_failed},
+        judge_failures=judge_failures,
         judge=lines.judge,
         mean=mean.mean if mean.n else None,
         mean_low=low,
@@ -422,7 +435,7 @@ def state_of_run(directory: Path) -> RunState:
         last_worked=max(written, default=None),
         reason=session.stopped,
         command=manifest.command,
-        contradictions=lines.contradictions,
+        contradictions=" ".join(filter(None, contradictions)),
     )
 
 

@@ -115,10 +115,7 @@ def test_tags_that_belong_to_the_form_stay_in_the_text(tmp_path: Path) -> None:
     ("reply", "problem"),
     [
         (Reply("", "m-1", "stop", None), "the reply was empty"),
-        (
-            Reply("", "m-1", "stop", None, reasoning="Hm."),
-            "the reply was all reasoning and no answer",
-        ),
+        (Reply("", "m-1", "stop", None, reasoning="Hm."), "the reply was all reasoning and no answer"),
         (Reply("<think>Hm.</think>", "m-1", "stop", None), "the reply was all reasoning and no answer"),
         (Reply("hel", "m-1", "length", None), "the reply was cut off by its token limit; be shorter"),
         (

@@ -48,15 +48,11 @@ UNPAID: list[tuple[int, Any]] = [
     (429, body("余额不足或无可用资源包,请充值。")),
     (400, body("您的账户已欠费，请充值后重试")),
     (429, body("当前账户额度已用尽")),
-    (
-        200,
-        {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}, "choices": None},
-    ),  # MiniMax
+    # MiniMax
+    (200, {"base_resp": {"status_code": 1008, "status_msg": "insufficient balance"}, "choices": None}),
     (200, body("Insufficient credits", code=402)),  # OpenRouter
-    (
-        403,
-        {"code": 30001, "message": "Sorry, your account balance is insufficient", "data": None},
-    ),  # SiliconFlow
+    # SiliconFlow
+    (403, {"code": 30001, "message": "Sorry, your account balance is insufficient", "data": None}),
     (403, body("The request failed because your account has an overdue balance", code="AccountOverdueError")),
     (
         412,
@@ -158,11 +154,8 @@ BLOCKED = (
 @pytest.mark.parametrize(
     ("status", "content", "kind"),
     [
-        (
-            403,
-            {"code": "permission-denied", "error": "Content violates usage guidelines."},
-            ContentRefused,
-        ),  # xAI
+        # xAI
+        (403, {"code": "permission-denied", "error": "Content violates usage guidelines."}, ContentRefused),
         (403, body("p/m requires moderation on P. Your input was flagged for violence"), ContentRefused),
         (400, body("system detected unsafe content", code="1301"), ContentRefused),  # Zhipu
         (400, body("The response was filtered due to Azure's content management policy"), ContentRefused),
@@ -196,20 +189,14 @@ def test_a_web_page_is_named_by_its_title() -> None:
 # --- Too long ---
 
 TOO_LONG: list[tuple[int, Any]] = [
-    (
-        400,
-        body("This model's maximum context length is 8192 tokens.", code="context_length_exceeded"),
-    ),  # OpenAI
+    # OpenAI
+    (400, body("This model's maximum context length is 8192 tokens.", code="context_length_exceeded")),
     (400, [body("The input token count (1054016) exceeds the maximum number of tokens allowed (1048576).")]),
     (400, body("Please reduce the length of the messages or completion.")),  # Groq, Cerebras
-    (
-        413,
-        body("Request too large for model `m` on tokens per minute (TPM)", code="rate_limit_exceeded"),
-    ),  # Groq
-    (
-        400,
-        {"error": "This model's maximum prompt length is 131072 but the request contains 140000 tokens."},
-    ),  # xAI
+    # Groq
+    (413, body("Request too large for model `m` on tokens per minute (TPM)", code="rate_limit_exceeded")),
+    # xAI
+    (400, {"error": "This model's maximum prompt length is 131072 but the request contains 140000 tokens."}),
     (422, {"error": "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096."}),  # TGI
     (422, {"error": "Input validation error: `inputs` must have less than 1024 tokens. Given: 2000"}),
     (
@@ -219,10 +206,8 @@ TOO_LONG: list[tuple[int, Any]] = [
     (400, body("Prompt 超长", code="1261")),  # Zhipu
     (400, body("The decoder prompt (length 9000) is longer than the maximum model length of 8192.")),  # vLLM
     (400, body("The input (9000 tokens) is longer than the model's context length (8192 tokens).")),  # SGLang
-    (
-        400,
-        body("the request exceeds the available context size", type="exceed_context_size_error"),
-    ),  # llama.cpp
+    # llama.cpp
+    (400, body("the request exceeds the available context size", type="exceed_context_size_error")),
     (500, body("context shift is disabled")),
     (400, body("Reached context length of 4096 tokens with this model")),  # LM Studio
     (400, {"error": "the input length exceeds the context length"}),  # Ollama
@@ -265,20 +250,7 @@ def test_other_errors_are_not_taken_for_it(status: int, content: Any) -> None:
 @pytest.mark.parametrize(
     "status",
     [
-        408,
-        409,
-        421,
-        423,
-        424,
-        425,
-        444,
-        449,
-        460,
-        499,
-        500,
-        502,
-        503,
-        504,
+        *(408, 409, 421, 423, 424, 425, 444, 449, 460, 499, 500, 502, 503, 504),
         *range(520, 528),
         529,
         530,

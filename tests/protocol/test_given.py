@@ -416,18 +416,12 @@ def test_two_rewritten_queries_of_one_instance_are_refused(write: Write) -> None
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (
-            {**GIVEN, "models": ("silent",)},
-            "--questions replaces the Clarifier: omit --model silent",
-        ),
+        ({**GIVEN, "models": ("silent",)}, "--questions replaces the Clarifier: omit --model silent"),
         ({**GIVEN, "given_rewrites": (Path("asked.csv"),)}, "--questions and --rewrites"),
         ({**GIVEN, "stop_after": "questions"}, "nothing is left to do"),
         ({**GIVEN, "schemes": ("cot",), "modes": ("respond",)}, "asked at once only"),
         ({**GIVEN, "given_questions": (Path("asked.csv"), Path("./asked.csv"))}, "both called asked"),
-        (
-            {"given_rewrites": (Path("asked.csv"),), "ks": (3,)},
-            "--rewrites asks no questions: omit -k",
-        ),
+        ({"given_rewrites": (Path("asked.csv"),), "ks": (3,)}, "--rewrites asks no questions: omit -k"),
         (
             {"given_rewrites": (Path("asked.csv"),), "stop_after": "rewrite"},
             "--rewrites starts with the search",

@@ -177,6 +177,33 @@ def test_summary_that_is_current_names_the_score_in_the_list(runs: Path) -> None
     assert (row["scores"][0]["mean"], row["contradictions"]) == (MEAN, [f"results.jsonl: {SENTENCE}."])
 
 
+@pytest.mark.parametrize("version", [None, "0.12.0", 13])
+def test_summary_of_another_version_does_not_count_in_the_list(runs: Path, version: object) -> None:
+    """Version 0.12 and before summed up stored scores as they were."""
+    write_summary(summarise_run(edited(runs)))
+    path = edited(runs) / "summary.json"
+    summary = json.loads(path.read_text())
+    summary["judges"]["ernie"]["mean"] = 95.0
+    del summary["contradictions"], summary["version"]
+    if version is not None:
+        summary["version"] = version
+    path.write_text(json.dumps(summary))
+    with viewer(runs) as asker:
+        rows = {row["name"]: row for row in asker.get("runs")["runs"]}
+    row = rows[edited(runs).name]
+    assert (row["scores"][0]["mean"], row["contradictions"]) == (MEAN, [f"results.jsonl: {SENTENCE}."])
+
+
+def test_status_names_the_score_of_a_further_judge(runs: Path) -> None:
+    line = json.loads((runs / "made-orig" / "results.jsonl").read_text().splitlines()[0])
+    line |= {"judge": "gpt", "restore_score_100": EDITED}
+    judgments = runs / "made-orig" / "judgments"
+    judgments.mkdir(exist_ok=True)
+    (judgments / "gpt.jsonl").write_text(json.dumps(line) + "\n")
+    text = printed("status", runs / "made-orig")
+    assert "judgments/gpt.jsonl: 1 stored score contradicts its nuggets, and is recomputed" in text
+
+
 def test_live_mean_of_a_resumed_run_is_the_recomputed_one(runs: Path) -> None:
     assert list(ScoreTail(edited(runs) / "results.jsonl").read()) == [50.0, 100.0]
 

@@ -393,25 +393,16 @@ ANSWERS = [
     # What stops: bills, quotas of days and months, keys.
     (400, {"message": "Not enough credits", "statusCode": 400}, ProviderRefused),  # Serper
     (429, {"error": "Your account has run out of searches."}, ProviderRefused),  # SerpApi
-    (
-        432,
-        {"detail": {"error": "This request exceeds your plan's set usage limit."}},
-        ProviderRefused,
-    ),  # Tavily
+    # Tavily
+    (432, {"detail": {"error": "This request exceeds your plan's set usage limit."}}, ProviderRefused),
     (433, {"detail": {"error": "You have exceeded your pay-as-you-go limit."}}, ProviderRefused),
-    (
-        402,
-        {"error": "You have exceeded your credits limit.", "tag": "NO_MORE_CREDITS"},
-        ProviderRefused,
-    ),  # Exa
+    # Exa
+    (402, {"error": "You have exceeded your credits limit.", "tag": "NO_MORE_CREDITS"}, ProviderRefused),
     (422, {"error": {"code": "SUBSCRIPTION_TOKEN_INVALID", "detail": "Check it."}}, ProviderRefused),  # Brave
     (403, {"error": {"code": "403", "message": "Out of call volume quota."}}, ProviderRefused),  # Bing
     (410, {}, ProviderRefused),  # Bing since August 2025
-    (
-        400,
-        {"error": {"code": 400, "message": "API key not valid. Please pass one."}},
-        ProviderRefused,
-    ),  # Google
+    # Google
+    (400, {"error": {"code": 400, "message": "API key not valid. Please pass one."}}, ProviderRefused),
     (
         429,
         {"error": {"message": "Quota exceeded for quota metric 'Queries' and limit 'Queries per day' of x"}},
@@ -419,11 +410,8 @@ ANSWERS = [
     ),
     (200, {"code": "403", "message": "You do not have enough money"}, ProviderRefused),  # Bocha
     (200, {"code": 60400, "message": "Insufficient credits"}, ProviderRefused),  # iFlow
-    (
-        429,
-        {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}},
-        ProviderRefused,
-    ),  # Zhipu
+    # Zhipu
+    (429, {"error": {"code": "1113", "message": "余额不足或无可用资源包,请充值。"}}, ProviderRefused),
     (400, {"error": [{"code": 101, "msg": "Insufficient credit"}]}, ProviderRefused),  # Kagi
     (200, {"success": False, "error": {"code": 104, "type": "usage_limit_reached"}}, ProviderRefused),
     # What passes by itself.

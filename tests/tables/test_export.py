@@ -296,39 +296,14 @@ def test_schemas_are_written(tmp_path: Path) -> None:
 
 
 def test_runs_without_a_search_have_questions_and_no_candidates(tmp_path: Path) -> None:
-    words = (
-        "run",
-        "--all",
-        "baseline",
-        "-m",
-        "baseline",
-        "-k",
-        "2",
-        "--limit",
-        "2",
-        "--stop-after",
-        "questions",
-        "-q",
-    )
-    assert cts_in(tmp_path, *words).returncode == 0
+    words = "run --all baseline -m baseline -k 2 --limit 2 --stop-after questions -q"
+    assert cts_in(tmp_path, *words.split()).returncode == 0
     done = cts_in(tmp_path, "export", "runs", "--layout", "release", "--out", "release")
     assert done.returncode == 0, done.stderr
     (asked,) = (tmp_path / "release").rglob("*.csv")
     assert [path.name for path in (tmp_path / "release").iterdir() if path.is_dir()] == ["clarify_only"]
-    again = (
-        "run",
-        "--all",
-        "baseline",
-        "--questions",
-        str(asked),
-        "--limit",
-        "2",
-        "--no-orig",
-        "-q",
-        "--name",
-        "again",
-    )
-    assert cts_in(tmp_path, *again, "-k", "2").returncode == 0
+    again = f"run --all baseline --questions {asked} -k 2 --limit 2 --no-orig -q --name again"
+    assert cts_in(tmp_path, *again.split()).returncode == 0
     rows = cts_async.load(tmp_path / "runs").instances
     by_status = {
         status: [row for row in rows if row["status"] == status] for status in ("unsearched", "scored")

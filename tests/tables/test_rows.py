@@ -155,16 +155,9 @@ def test_judged_candidates_of_several_files_have_their_own_steps(tmp_path: Path)
     for name in ("one", "two"):
         (tmp_path / f"{name}.jsonl").write_text(json.dumps({"id": "q1", "answer": f"nine {name}"}) + "\n")
     words = (
-        "--candidates",
-        "one.jsonl",
-        "--candidates",
-        "two.jsonl",
-        "--out",
-        "judged",
-        "--judge",
-        "lexical",
+        "judge --gold gold.jsonl --candidates one.jsonl --candidates two.jsonl --out judged --judge lexical"
     )
-    assert cts_in(tmp_path, "judge", "--gold", "gold.jsonl", *words).returncode == 0
+    assert cts_in(tmp_path, *words.split()).returncode == 0
     (tmp_path / "judged/steps.jsonl").write_text(steps({"instance": "two/q1", "step": "judge", "model": "m"}))
     rows = cts_async.load(tmp_path / "judged").instances
     assert [(row["system"], row["score"], row["calls"]) for row in rows] == [("one", 100, 0), ("two", 100, 1)]

@@ -90,23 +90,13 @@ def test_baseline_runs_and_judged_candidates(tmp_path: Path) -> None:
         tmp_path, "run", "--all", "baseline", "-m", "baseline", "-k", "2", "--gold-query", "--limit", "3"
     )
     assert run.returncode == 0, run.stderr
-    judged = (
-        "judge",
-        "--gold",
-        "gold.jsonl",
-        "--candidates",
-        "a.jsonl",
-        "--out",
-        "judged",
-        "--judge",
-        "lexical",
-    )
+    judged = "judge --gold gold.jsonl --candidates a.jsonl --out judged --judge lexical"
     nuggets = [{"id": "N1", "text": "nine", "weight": 3}]
     (tmp_path / "gold.jsonl").write_text(
         "".join(json.dumps({"id": id, "gold": {"nuggets": nuggets}}) + "\n" for id in ("q1", "q2"))
     )
     (tmp_path / "a.jsonl").write_text('{"id":"q1","answer":"at nine"}\n{"id":"q2","answer":null}\n')
-    assert cts_in(tmp_path, *judged).returncode == 1
+    assert cts_in(tmp_path, *judged.split()).returncode == 1
     assert problems(tmp_path) == ({"run", "steps", "results", "judgments", "summary"}, [])
 
 

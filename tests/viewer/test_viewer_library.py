@@ -20,7 +20,7 @@ from cts_async.analysis.summary import summarise_run
 from cts_async.tables.comparison import compare_runs
 from cts_async.tables.summary import write_summary
 from cts_async.viewer.leaderboards import difference_of, differences_of, leaderboards_of
-from cts_async.viewer.library import MAX_OPEN, Found, Library
+from cts_async.viewer.library import MAX_OPEN, FolderContents, Library
 from cts_async.watch.live import LIVE
 
 
@@ -46,13 +46,13 @@ def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(t
     now, looks = 100.0, []
     library = Library(tmp_path)
 
-    def look() -> Found:
+    def look() -> FolderContents:
         nonlocal now
         looks.append(now)
         now += 0.5
-        return Found()
+        return FolderContents()
 
-    with patch.object(time, "monotonic", lambda: now), patch.object(library, "_look", look):
+    with patch.object(time, "monotonic", lambda: now), patch.object(library, "_search", look):
         library.find()
         for moment in (104.9, 105.1, 109.0):
             now = moment
@@ -210,7 +210,7 @@ def test_difference_without_an_interval_says_whether_the_scores_are_the_same(tmp
 
 def test_oldest_differences_are_forgotten(tmp_path: Path) -> None:
     names = [made_run(tmp_path, label=f"gpt-k{k}", rows=rows("ff")).name for k in (1, 2, 3)]
-    with patch("cts_async.viewer.leaderboards.MAX_KEPT", 1), viewer(tmp_path) as asker:
+    with patch("cts_async.viewer.leaderboards.MAX_CACHED", 1), viewer(tmp_path) as asker:
         for a, b in ((0, 1), (1, 2), (0, 1)):
             asked = {"runs": f"{names[a]},{names[b]}"}
             found = asker.until("difference", lambda said: not said["computing"], **asked)

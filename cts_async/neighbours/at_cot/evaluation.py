@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -72,7 +72,8 @@ def open_judgments(
     for name in config.measures:
         retrieval.measure(name)
     paper_columns(config.published, dataset.name)
-    depth, level = retrieval.pseudo_depth(config.qrels, config.relevance_level), config.relevance_level
+    level = config.relevance_level
+    depth = retrieval.pseudo_depth(config.qrels, level)
     path = config.corpus or dataset.corpus
     if path is None:
         return None
@@ -139,10 +140,12 @@ def evaluate_finished(runs: Sequence[RunSummary], config: EvaluationConfig) -> C
         dataset = reopen_data(runs[0].manifest)
     except UsageError as error:
         return ConversationReport((), (f"Not evaluated, since the data cannot be read again: {error}.",))
-    directories = [run.directory for run in runs]
+    directories: list[Path] = []
     ids: set[str] = set()
-    for directory in directories:
-        ids.update(line["id"] for line in read_results(directory / RESULTS))
+    for run in runs:
+        directories.append(run.directory)
+        for line in read_results(run.directory / RESULTS):
+            ids.add(line["id"])
     instances = [instance for instance in dataset.instances() if instance.id in ids]
     judgments = open_judgments(config, dataset, instances)
     scorer = open_scorer(config.encoder)
@@ -165,14 +168,17 @@ def evaluate_conversations(
     measures = config.measures
     paper = paper_columns(config.published, dataset.name)
     # Once: `instances` may be a stream.
-    queries, intents = {}, {}
+    queries: dict[str, str] = {}
+    intents: dict[str, str] = {}
     for instance in instances:
-        queries[instance.id], intents[instance.id] = instance.query, instance.intent
-    runs = [
-        read_conversation_run(directory) for directory in directories if (directory / "run.json").exists()
-    ]
+        queries[instance.id] = instance.query
+        intents[instance.id] = instance.intent
+    runs: list[ConversationRun] = []
+    for directory in directories:
+        if (directory / "run.json").exists():
+            runs.append(read_conversation_run(directory))
+    # Values of table 8 are comparable only where people judged.
     if judgments is None or judgments.by_people is None:
-        # Values of table 8 are comparable only where people judged.
         paper = replace(paper, retrieval="")
     caption = ""
     qrels: retrieval.Qrels = {}
@@ -212,8 +218,12 @@ def evaluate_conversations(
                 on_progress=partial(on_progress, "comparing questions"),
             )
             notes |= dict.fromkeys(_generation_notes(group_tables, group, by_turn))
-        group_tables += retrieval_tables  # tables 5 to 7 before table 8, as in the paper
-        tables += _tables_of_group(group_tables, name) if len(groups) > 1 else group_tables
+        # Tables 5 to 7 before table 8, as in the paper.
+        group_tables += retrieval_tables
+        if len(groups) > 1:
+            tables += _tables_of_group(group_tables, name)
+        else:
+            tables += group_tables
     if retrieved and not any(by_turn.cells for by_turn in retrieved):
         note = "No conversation made a query, so there is nothing to retrieve: --mode respond or select does."
         notes[note] = None
@@ -245,15 +255,19 @@ def _generation_notes(
 ) -> Iterator[str]:
     """Notes on the questions behind tables 5 to 7 and the correlation."""
     if compared_mode(runs) == "at-once":
-        k = max(run.k for run in runs if run.mode == "at-once")
-        yield f"Tables 5 to 7 are of {k} questions asked at once about each query, as the paper generates several."
+        most_questions = max(run.k for run in runs if run.mode == "at-once")
+        yield (
+            f"Tables 5 to 7 are of {most_questions} questions asked at once about each query, as the paper generates "
+            "several."
+        )
     else:
         yield (
             "Tables 5 to 7 are of the first question of respond; --mode at-once generates several for each query, "
             "as the paper does."
         )
-    if by_turn and any(table.name == ALIGNMENT for table in tables):
-        yield f"Retrieval in the table of section 7 is {by_turn.measures[0]}."
+    for table in tables:
+        if by_turn and table.name == ALIGNMENT:
+            yield f"Retrieval in the table of section 7 is {by_turn.measures[0]}."
 
 
 def _retrieval_notes(
@@ -262,11 +276,13 @@ def _retrieval_notes(
     """Notes on table 8: which instances its means are over, and the limits of its judgments."""
     if not by_turn.cells:
         return
-    measure = by_turn.measures[0]  # all measures are over the same instances
+    # All measures are over the same instances.
+    measure = by_turn.measures[0]
     n_judged, n = len(by_turn.without[measure]), len(queries)
     if n_judged < n:
         yield f"{n - n_judged} of {n} instances have no judgments and are left out."
     by_people = judgments.by_people or {}
+    # An instance that nobody judged has no grades, which `count_hopeless` does not call hopeless.
     grades = {id: by_people.get(id, {}) for id in queries}
     n_hopeless = retrieval.count_hopeless(grades, level=judgments.level)
     if n_hopeless:
@@ -276,16 +292,16 @@ def _retrieval_notes(
             "Failed and unfinished conversations are excluded: where n differs, means are over different "
             "instances; tests and marks pair those that both have."
         )
-    if not _found_anything(by_turn):
+    if not _has_score_above_zero(by_turn):
         yield "No query found a single relevant document: are these judgments of this corpus?"
     if judgments.by_people is None:
         yield (
             "Pseudo-judgments show how close queries come to their intent's own words in the same ranker, so a user "
             "who repeats the intent wins: they compare schemes on one corpus, and are no result to report."
         )
-        reciprocal = [name for name in by_turn.measures if retrieval.measure(name).startswith("RR")]
-        if reciprocal and judgments.pseudo_depth > 1:
-            names = ", ".join(reciprocal)
+        reciprocal_ranks = [name for name in by_turn.measures if retrieval.measure(name).startswith("RR")]
+        if reciprocal_ranks and judgments.pseudo_depth > 1:
+            names = ", ".join(reciprocal_ranks)
             yield (
                 f"{names} is 1 wherever any of an intent's {judgments.pseudo_depth} pseudo-relevant documents "
                 "comes first; --qrels intent:1 asks for the best of them."
@@ -297,9 +313,11 @@ def _retrieval_notes(
         )
 
 
-def _found_anything(by_turn: retrieval.TurnRetrieval) -> bool:
-    """True if any query has a score other than 0 by any measure."""
-    all_scores = [by_turn.without, *(cell.scores for cell in by_turn.cells)]
+def _has_score_above_zero(by_turn: retrieval.TurnRetrieval) -> bool:
+    """True if any query, with or without clarification, has a score above 0 by any measure."""
+    all_scores = [by_turn.without]
+    for cell in by_turn.cells:
+        all_scores.append(cell.scores)
     for scores_by_measure in all_scores:
         for scores in scores_by_measure.values():
             if any(scores.values()):
@@ -329,8 +347,11 @@ def sizes_table(
         intents &= set(judgments.by_people)
     sizes: dict[str, int | None] = {"queries": len(queries), "questions": None, "intents": len(intents)}
     if dataset.annotations is not None:
-        annotated = dataset.annotations().queries.values()
-        sizes["questions"] = sum(len(query.questions) for query in annotated if query.query in queries)
+        n_questions = 0
+        for annotated in dataset.annotations().queries.values():
+            if annotated.query in queries:
+                n_questions += len(annotated.questions)
+        sizes["questions"] = n_questions
     printed: dict[str, int] = {}
     for line in paper.sizes:
         printed |= published("at_cot")["table_3"][line]
@@ -374,9 +395,10 @@ def turn_tables(
             column = paper.retrieval
         yield turn_table(by_turn, name, caption, column)
     # A test against q itself (`gains`) has the same fields, so that one file has them all.
-    tests = [*by_turn.tests, *by_turn.gains]
+    rows: list[Row] = []
+    for test in chain(by_turn.tests, by_turn.gains):
+        rows.append(asdict(test) | {"judgments": caption})
     columns = tuple(Column(name, text(name)) for name in retrieval.SchemeTest.__slots__)
-    rows = [asdict(test) | {"judgments": caption} for test in tests]
     yield DataTable(
         "turn_tests", "Paired t-tests", f"Holm within each measure; {caption}", columns, rows, shown=0
     )
@@ -389,10 +411,15 @@ def turn_table(
 
     `published_column` is the column of the paper's table 8 whose values stand beside, "" for none.
     """
-    modes = tuple(dict.fromkeys(cell.mode for cell in by_turn.cells))
-    turns = sorted({cell.turn for cell in by_turn.cells})
+    modes: list[Mode] = []
+    turns: set[int] = set()
+    for cell in by_turn.cells:
+        turns.add(cell.turn)
+        if cell.mode not in modes:
+            modes.append(cell.mode)
     # Turn 0 is the query itself, before anybody has asked.
-    labels: list[tuple[int, str]] = [(0, retrieval.NOBODY_ASKED), *product(turns, SCHEMES)]
+    labels: list[tuple[int, str]] = [(0, retrieval.NOBODY_ASKED)]
+    labels += product(sorted(turns), SCHEMES)
     rows: list[Row] = []
     for turn, scheme in labels:
         row: dict[str, Any] = {"turn": turn, "scheme": scheme}
@@ -412,15 +439,18 @@ def turn_table(
         columns += [Column(mode, _marked(mode)), Column("n", text(f"{mode}_n"))]
         if published_column and mode in _PUBLISHED_MODES:
             columns.append(Column("paper", number(f"{mode}_published", ".3f")))
-    legend = ", ".join(f"{mark} {scheme}" for scheme, mark in MARKS.items() if by_turn.has(scheme))
-    if legend:
-        caption += f"; better at p < {retrieval.ALPHA} than: {legend}"
+    marks = [f"{mark} {scheme}" for scheme, mark in MARKS.items() if by_turn.has(scheme)]
+    if marks:
+        caption += f"; better at p < {retrieval.ALPHA} than: {', '.join(marks)}"
     title = f"Retrieval by turn, {measure} (table 8)"
     return DataTable(f"turns_{measure}", title, caption, columns, rows, group="turn")
 
 
 def _turn_number(row: Row) -> str:
-    return str(row["turn"]) if row["turn"] else ""
+    # Turn 0 is before the first one: its scheme says that nobody asked.
+    if not row["turn"]:
+        return ""
+    return str(row["turn"])
 
 
 def _turn_cell(
@@ -441,12 +471,16 @@ def _turn_cell(
 def _published_turn(column: str, turn: int, scheme: str, modes: Sequence[Mode]) -> dict[str, Any]:
     """What a column of table 8 prints for a scheme after a turn (0: the query itself), by mode."""
     turns = published("at_cot")["table_8"][column].get(scheme, [])
-    place = max(0, turn - 1)  # the query itself has a line, as if it were a scheme's first turn
+    # The query itself has a line, as if it were a scheme's first turn.
+    place = max(0, turn - 1)
     values = (None, None)
     if place < len(turns):
         values = turns[place]
-    printed = dict(zip(_PUBLISHED_MODES, values, strict=True))
-    return {f"{mode}_published": printed[mode] for mode in modes if mode in printed}
+    printed: dict[str, Any] = {}
+    for mode, value in zip(_PUBLISHED_MODES, values, strict=True):
+        if mode in modes:
+            printed[f"{mode}_published"] = value
+    return printed
 
 
 def _marked(mode: str) -> Show:

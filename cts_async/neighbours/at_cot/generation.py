@@ -7,7 +7,7 @@ scheme is good if one of its questions is much like one that a person asked. All
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, product
@@ -66,14 +66,14 @@ class TokenF1:
 
     def scores(self, generated: Sequence[str], annotated: Sequence[str]) -> Array:
         """F1 = 2 |shared| / (|generated| + |annotated|), in [0, 1]."""
-        generated_words = [Counter(terms(text, keep_stops=True)) for text in generated]
-        annotated_words = [Counter(terms(text, keep_stops=True)) for text in annotated]
+        annotated_words = [Counter(terms(question, keep_stops=True)) for question in annotated]
         matrix = np.zeros((len(generated), len(annotated)))
-        for i, words in enumerate(generated_words):
-            for j, other_words in enumerate(annotated_words):
-                n_words = (words + other_words).total()
+        for i, question in enumerate(generated):
+            words = Counter(terms(question, keep_stops=True))
+            for j, reference_words in enumerate(annotated_words):
+                n_words = (words + reference_words).total()
                 if n_words:
-                    matrix[i, j] = 2 * (words & other_words).total() / n_words
+                    matrix[i, j] = 2 * (words & reference_words).total() / n_words
         return matrix
 
 
@@ -140,9 +140,11 @@ class BertScore:
         columns = [j for j, question in enumerate(annotated) if question.strip()]
         if rows and columns:
             # All pairs in one call: bert-score encodes each distinct text of a call once.
-            pairs = list(product(rows, columns))
-            candidates = [generated[i] for i, _ in pairs]
-            references = [annotated[j] for _, j in pairs]
+            candidates: list[str] = []
+            references: list[str] = []
+            for i, j in product(rows, columns):
+                candidates.append(generated[i])
+                references.append(annotated[j])
             _, _, f1 = self._scorer.score(candidates, references, batch_size=self._batch_size)
             matrix[np.ix_(rows, columns)] = f1.numpy().reshape(len(rows), len(columns))
         return matrix
@@ -209,14 +211,15 @@ def first_questions(
     conversation, since the first question depends on q alone.
     """
     mode = compared_mode(runs)
-    by_scheme = {run.scheme: run for run in runs if run.mode == mode}
+    run_by_scheme = {run.scheme: run for run in runs if run.mode == mode}
     questions: dict[str, dict[str, Generated]] = {}
+    # In the order of `SCHEMES`, whichever order the runs are named in.
     for scheme in SCHEMES:
-        if scheme not in by_scheme:
+        if scheme not in run_by_scheme:
             continue
         questions[scheme] = {}
         for id, query in queries.items():
-            turns = by_scheme[scheme].conversations.get(id)
+            turns = run_by_scheme[scheme].conversations.get(id)
             if turns:
                 questions[scheme].setdefault(query, Generated(turns[0].offered, turns[0].types))
     return questions
@@ -263,6 +266,7 @@ def score_queries(
     encoded once. Blank questions count as none.
     """
     scores: dict[str, dict[str, Best]] = {scheme: {} for scheme in generated}
+    # Equation 5 needs a question of people to compare with.
     all_queries = dict.fromkeys(chain.from_iterable(generated.values()))
     queries = [query for query in all_queries if annotated.get(query)]
     for done, query in enumerate(queries, start=1):
@@ -271,10 +275,10 @@ def score_queries(
             if query in by_query:
                 by_scheme[scheme] = [text for text in by_query[query].questions if text.strip()]
         questions = list(dict.fromkeys(chain.from_iterable(by_scheme.values())))
-        best = _best_matches(questions, annotated[query], scorer)
+        best_by_question = _best_matches(questions, annotated[query], scorer)
         for scheme, scheme_questions in by_scheme.items():
             if scheme_questions:
-                matches = [best[question] for question in scheme_questions]
+                matches = [best_by_question[question] for question in scheme_questions]
                 scores[scheme][query] = max(matches, key=attrgetter("points"))
         if on_progress is not None:
             on_progress(done, len(queries))
@@ -283,19 +287,27 @@ def score_queries(
 
 def _best_matches(questions: Sequence[str], annotated: Sequence[str], scorer: Scorer) -> dict[str, Best]:
     """Return the annotated question that each question is most like."""
-    best = {}
+    best_by_question = {}
     for question, row in zip(questions, scorer.scores(questions, annotated), strict=True):
-        place = row.argmax()  # of equally similar ones the first
-        best[question] = Best(100 * float(row[place]), question, annotated[place])
-    return best
+        # Of equally similar ones the first.
+        place = row.argmax()
+        best_by_question[question] = Best(100 * float(row[place]), question, annotated[place])
+    return best_by_question
 
 
-def _test(scores: Mapping[str, Best], baseline: Mapping[str, Best]) -> PairedT:
+def _test_over_shared_queries(scores: Mapping[str, Best], baseline: Mapping[str, Best]) -> PairedT:
     """The paired t-test over the queries that both have a score for."""
-    shared = [query for query in scores if query in baseline]
-    return paired_t_test(
-        [scores[query].points for query in shared], [baseline[query].points for query in shared]
-    )
+    points: list[float] = []
+    baseline_points: list[float] = []
+    for query, best in scores.items():
+        if query in baseline:
+            points.append(best.points)
+            baseline_points.append(baseline[query].points)
+    return paired_t_test(points, baseline_points)
+
+
+def _mean_points(by_query: Mapping[str, Best]) -> float | None:
+    return mean_or_none([best.points for best in by_query.values()])
 
 
 # --- Tables ----------------------------------------------------------------------------------------------
@@ -325,8 +337,10 @@ def generation_tables(
         questions[query] = annotated.questions
         if annotated.ambiguity is not None:
             levels[query] = annotated.ambiguity
+    paper_column = ""
     # Scores of another measure are not comparable with the paper's.
-    paper_column = dataset if scorer.is_bertscore else ""
+    if scorer.is_bertscore:
+        paper_column = dataset
     scores = score_queries(generated, questions, scorer, on_progress)
     tables = [scheme_table(scores, generated, scorer, paper_column)]
     if levels:
@@ -349,31 +363,37 @@ def scheme_table(
 
     With ambiguity `levels` by query it is table 6: a row for each level, from the lowest, and scheme.
     """
-    name, title = "generation", "Generated clarifying questions (table 5)"
-    caption = (
-        f"{_measure(scorer)} A query's is that of the best pair of a generated and an annotated question; queries "
-        "without either are left out."
-    )
-    second_column = Column("left out", text("left_out"))
-    paper = published("at_cot")["table_5"].get(paper_column)
-    if levels is not None:
-        name, title = "generation_by_level", "Generated clarifying questions by ambiguity level (table 6)"
+    if levels is None:
+        name, title, group = "generation", "Generated clarifying questions (table 5)", ""
+        caption = (
+            f"{_measure(scorer)} A query's is that of the best pair of a generated and an annotated question; queries "
+            "without either are left out."
+        )
+        second_column = Column("left out", text("left_out"))
+        paper = published("at_cot")["table_5"].get(paper_column)
+        rows = list(scheme_rows(scores, generated))
+    else:
+        name, group = "generation_by_level", "level"
+        title = "Generated clarifying questions by ambiguity level (table 6)"
         caption = f"By level from 1 (clear) to 4 (most ambiguous). {_measure(scorer)}"
         second_column = Column("level", text("level"))
         paper = published("at_cot")["table_6"].get(paper_column)
         rows = _rows_by_level(scores, generated, levels)
-    else:
-        rows = list(scheme_rows(scores, generated))
     if paper:
         for row in rows:
             printed = paper.get(row["scheme"])
+            # Table 6 has a value for each level, from level 1.
             if printed and levels is not None:
                 printed = printed[row["level"] - 1]
             row["published"] = printed
-    baselines = [baseline for baseline in MARKS if baseline in scores]
-    if baselines:
-        marks = ", ".join(f"{MARKS[baseline]} {baseline}" for baseline in baselines)
-        caption += f" Better than {marks}: p < {ALPHA} in a paired t-test, two-sided."
+    marked_baselines: list[str] = []
+    p_columns: list[Column] = []
+    for baseline, mark in MARKS.items():
+        if baseline in scores:
+            marked_baselines.append(f"{mark} {baseline}")
+            p_columns.append(Column(f"p {mark}", p_value(f"over_{baseline}_p")))
+    if marked_baselines:
+        caption += f" Better than {', '.join(marked_baselines)}: p < {ALPHA} in a paired t-test, two-sided."
     if paper:
         caption += f" Published: BERTScore by {PAPERS_ENCODER}, Llama-3-8B."
     columns = [
@@ -385,25 +405,27 @@ def scheme_table(
     ]
     if paper:
         columns.append(Column("published", number("published", ".1f")))
-    for baseline in baselines:
-        columns.append(Column(f"p {MARKS[baseline]}", p_value(f"over_{baseline}_p")))
-    return DataTable(name, title, caption, columns, rows, group="" if levels is None else "level")
+    columns += p_columns
+    return DataTable(name, title, caption, columns, rows, group=group)
 
 
 def _rows_by_level(
     scores: QueryScores, generated: GeneratedQuestions, levels: Mapping[str, int]
 ) -> list[dict[str, Any]]:
     """Return the rows of the queries of each level, from the lowest."""
-    queries = set(chain.from_iterable(generated.values()))
+    queries_by_level: defaultdict[int, set[str]] = defaultdict(set)
+    for query in chain.from_iterable(generated.values()):
+        if query in levels:
+            queries_by_level[levels[query]].add(query)
     rows = []
-    for level in sorted({levels[query] for query in queries if query in levels}):
-        at_level = {query for query in queries if levels.get(query) == level}
-        for row in scheme_rows(_only(scores, at_level), _only(generated, at_level)):
-            rows.append({"level": level, **row})
+    for level, queries in sorted(queries_by_level.items()):
+        for scheme_row in scheme_rows(_select(scores, queries), _select(generated, queries)):
+            row: dict[str, Any] = {"level": level}
+            rows.append(row | scheme_row)
     return rows
 
 
-def _only(by_scheme: Mapping[str, Mapping[str, T]], queries: Collection[str]) -> dict[str, dict[str, T]]:
+def _select(by_scheme: Mapping[str, Mapping[str, T]], queries: Collection[str]) -> dict[str, dict[str, T]]:
     """Return what each scheme has for these queries alone."""
     selected: dict[str, dict[str, T]] = {}
     for scheme, by_query in by_scheme.items():
@@ -418,21 +440,24 @@ def scheme_rows(scores: QueryScores, generated: GeneratedQuestions) -> Iterator[
     """
     for scheme, by_query in scores.items():
         tests: dict[str, PairedT] = {}
-        for baseline in MARKS:
-            if baseline in scores and baseline != scheme:
-                tests[baseline] = _test(by_query, scores[baseline])
-        # A pair of schemes without a common query is no test, and does not count among them for Holm.
-        p_values = {baseline: test.p for baseline, test in tests.items() if test.n}
-        adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
+        p_values: dict[str, float] = {}
         marks = ""
-        for baseline, test in tests.items():
+        for baseline, mark in MARKS.items():
+            if baseline not in scores or baseline == scheme:
+                continue
+            test = _test_over_shared_queries(by_query, scores[baseline])
+            tests[baseline] = test
+            # A pair of schemes without a common query is no test, and does not count among them for Holm.
+            if test.n:
+                p_values[baseline] = test.p
             if test.difference > 0 and test.p < ALPHA:
-                marks += MARKS[baseline]
+                marks += mark
+        adjusted = dict(zip(p_values, holm(list(p_values.values())), strict=True))
         row: dict[str, Any] = {
             "scheme": scheme,
             "n": len(by_query),
             "left_out": len(generated.get(scheme, {})) - len(by_query),
-            "mean": mean_or_none([best.points for best in by_query.values()]),
+            "mean": _mean_points(by_query),
             "marks": marks,
         }
         for baseline in MARKS:
@@ -459,25 +484,29 @@ def type_table(
     """
     paper = published("at_cot")["table_7"].get(paper_column)
     queries_by_type: dict[AmbiguityType, list[str]] = {kind: [] for kind in AMBIGUITY_TYPES}
+    n_predictions = 0
     for query, questions in generated.get("at-cot", {}).items():
         for kind in AMBIGUITY_TYPES:
             if kind in questions.types:
                 queries_by_type[kind].append(query)
-    n_predictions = sum(map(len, queries_by_type.values()))
+                n_predictions += 1
     rows: list[Row] = []
     for kind, queries in queries_by_type.items():
+        # A type that was never predicted has a row with 0; without any prediction there is no table.
         if not n_predictions:
             break
-        with_type = _only({"at-cot": scores.get("at-cot", {})}, queries)["at-cot"]
-        gain = _test(with_type, scores.get("cot", {}))
-        row = {
+        with_type = _select({"at-cot": scores.get("at-cot", {})}, queries)["at-cot"]
+        test = _test_over_shared_queries(with_type, scores.get("cot", {}))
+        row: dict[str, Any] = {
             "type": kind,
             "predicted": len(queries),
             "share": 100 * (len(queries) / n_predictions),
-            "gain": gain.difference if gain.n else None,
-            "gain_queries": gain.n,
-            "gain_p": gain.p if gain.n else None,
+            "gain": None,
+            "gain_queries": test.n,
+            "gain_p": None,
         }
+        if test.n:
+            row["gain"], row["gain_p"] = test.difference, test.p
         if paper:
             row["published_share"], row["published_gain"] = paper[kind]
         rows.append(row)
@@ -516,23 +545,26 @@ def alignment_table(
         retrieved = retrieval.get(scheme, {})
         if not by_query or not any(retrieved.values()):
             continue
-        shared = [query for query in by_query if retrieved.get(query)]
         row: dict[str, Any] = {
             "scheme": scheme,
-            "generation": fmean([best.points for best in by_query.values()]),
+            "generation": _mean_points(by_query),
             "retrieval": fmean(chain.from_iterable(retrieved.values())),
         }
-        row |= correlation_test(
-            [by_query[query].points for query in shared], [fmean(retrieved[query]) for query in shared]
-        )
+        points: list[float] = []
+        values: list[float] = []
+        for query, best in by_query.items():
+            # Of several intents behind one query the mean: its question was one for all of them.
+            if retrieved.get(query):
+                points.append(best.points)
+                values.append(fmean(retrieved[query]))
+        row |= correlation_test(points, values)
         row["judgments"] = judged_by
         rows.append(row)
     if rows:
-        over_schemes = correlation_test(
-            [row["generation"] for row in rows], [row["retrieval"] for row in rows]
-        )
+        generation_means = [row["generation"] for row in rows]
+        retrieval_means = [row["retrieval"] for row in rows]
         row = {"scheme": "over schemes", "generation": None, "retrieval": None}
-        row |= over_schemes
+        row |= correlation_test(generation_means, retrieval_means)
         row["judgments"] = judged_by
         rows.append(row)
     columns = (
@@ -569,7 +601,8 @@ def correlation_test(x: Sequence[float], y: Sequence[float]) -> dict[str, float 
     elif n == 2:
         p = 1.0
     elif abs(r) == 1.0:
-        p = 0.0  # t is infinite
+        # t is infinite.
+        p = 0.0
     else:
         # 1 - r^2 as a product: it loses no digits where |r| is nearly 1.
         t = abs(r) * math.sqrt((n - 2) / ((1 - r) * (1 + r)))

@@ -61,10 +61,11 @@ def show_clariq_figures(
     from cts_async.tables.table import show_tables
 
     paths = clariq_files(path)
-    parts = {file.stem: read_collection([file]) for file in paths}
+    collections = {file.stem: read_collection([file]) for file in paths}
+    # Read together once more: a topic in two of the files is an error.
     everything = read_collection(paths)
     notes = list(everything.reworded.values())
-    show_tables([clariq_figures(parts, everything)], notes=notes, as_json=as_json)
+    show_tables([clariq_figures(collections, everything)], notes=notes, as_json=as_json)
 
 
 @app.command("questions", short_help="Recall of human questions by a run.")
@@ -76,14 +77,16 @@ def show_questions(tsv: Tsv, run: Run, out: Out = None, as_json: AsJson = False)
     from cts_async.neighbours.clariq import tasks
     from cts_async.tables.table import show_tables
 
-    data = _labelled(tsv)
+    collection = _read_labelled(tsv)
     lines, notes = tasks.read_clariq_run(run)
-    topics = {topic.id: frozenset(topic.questions) for topic in data.topics.values()}
-    _check_joined(run, [line.topic for line in lines], topics, tsv)
-    recall, unranked = tasks.question_relevance(topics, lines)
-    _write(out, {f"Recall{k}": values for k, values in recall.items()}, (tsv, run))
+    relevant = {topic.id: frozenset(topic.questions) for topic in collection.topics.values()}
+    _check_joined(run, [line.topic for line in lines], relevant, tsv)
+    recall, unranked = tasks.question_relevance(relevant, lines)
+    # Under the names that the official tool gives to its measures.
+    recall_by_name = {f"Recall{k}": recall_by_topic for k, recall_by_topic in recall.items()}
+    _write(out, recall_by_name, (tsv, run))
     table = tasks.question_relevance_table(recall, unranked)
-    show_tables([table], notes=[*data.reworded.values(), *notes], as_json=as_json)
+    show_tables([table], notes=list(collection.reworded.values()) + notes, as_json=as_json)
 
 
 @app.command("documents", short_help="Retrieval gain of a run's top question.")
@@ -120,12 +123,12 @@ def show_documents(
     topic_by_facet: Mapping[str, str] | None = None
     if conversations:
         # A run of conversations has the questions' texts, the evaluation their ids.
-        ids = {text: id for id, text in read_question_bank(tsv).items()}
-        lines = [line._replace(question=ids.get(line.question, "")) for line in lines]
+        id_by_text = {question: id for id, question in read_question_bank(tsv).items()}
+        lines = [line._replace(question=id_by_text.get(line.question, "")) for line in lines]
     else:
-        data = _labelled(tsv)
-        notes = [*data.reworded.values(), *notes]
-        topic_by_facet = {facet.id: facet.topic_id for facet in data.facets.values()}
+        collection = _read_labelled(tsv)
+        notes = list(collection.reworded.values()) + notes
+        topic_by_facet = {facet.id: facet.topic_id for facet in collection.facets.values()}
         _check_joined(run, [line.topic for line in lines], frozenset(topic_by_facet.values()), tsv)
     relevance = tasks.document_relevance(values, tasks.top_questions(lines), topic_by_facet)
     if relevance is None:
@@ -149,14 +152,17 @@ def show_need(
     from cts_async.neighbours.clariq.tasks import need_table, read_predictions
     from cts_async.tables.table import show_tables
 
-    data = _labelled(tsv)
-    truth = {topic.id: topic.need for topic in data.topics.values() if topic.need is not None}
+    collection = _read_labelled(tsv)
+    truth: dict[str, int] = {}
+    for topic in collection.topics.values():
+        if topic.need is not None:
+            truth[topic.id] = topic.need
     predicted = read_predictions(predictions)
     _check_joined(predictions, list(predicted), truth, tsv)
-    show_tables([need_table(truth, predicted)], notes=list(data.reworded.values()), as_json=as_json)
+    show_tables([need_table(truth, predicted)], notes=list(collection.reworded.values()), as_json=as_json)
 
 
-def _labelled(tsv: Path) -> Clariq:
+def _read_labelled(tsv: Path) -> Clariq:
     """The topics and facets of a file; InputError if it has no labels."""
     from cts_async.neighbours.clariq.collection import FILES, read_collection
 
@@ -168,7 +174,7 @@ def _labelled(tsv: Path) -> Clariq:
 
 def _check_joined(path: Path, ids: Sequence[str], topics: Collection[str], tsv: Path) -> None:
     """Raise InputError if no topic is known: zeros for all topics would look like a measurement."""
-    if not any(id in topics for id in ids):
+    if set(topics).isdisjoint(ids):
         ids_of_both = f"its first is {ids[0][:40]!r}, the ids there are like {min(topics)!r}"
         raise InputError(
             path, f"none of its topics is in {tsv}: {ids_of_both}; is it of another part of the data?"

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from pydantic import Field, TypeAdapter
 
@@ -29,7 +29,7 @@ from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Text, checked, facet_instances, merged_annotations, read_columns
 from cts_async.neighbours.qulac.collection import unescape
 from cts_async.records import Instance
-from cts_async.tables.table import Column, DataTable, number, text
+from cts_async.tables.table import Column, DataTable, Row, number, text
 
 # --- Rows ------------------------------------------------------------------------------------------------
 
@@ -63,11 +63,18 @@ class ClariqRow(_TopicRow):
 _TOPIC_ROW: Final = TypeAdapter(_TopicRow)
 _ROW: Final = TypeAdapter(ClariqRow)
 _LABELS: Final = tuple(ClariqRow.__slots__)
-_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
+_COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "topic_id": ("topic_id",),
     # In the files with labels, in test.tsv, and in both before October 2020.
     "initial_request": ("initial_request", "initial request", "query"),
-} | {name: (name,) for name in _LABELS}
+    "clarification_need": ("clarification_need",),
+    "facet_id": ("facet_id",),
+    "facet_desc": ("facet_desc",),
+    "question_id": ("question_id",),
+    "question": ("question",),
+    "answer": ("answer",),
+}
+"""Our names of the columns, and their spellings."""
 
 
 def read_clariq(path: Path) -> Iterator[tuple[int, _TopicRow]]:
@@ -77,7 +84,8 @@ def read_clariq(path: Path) -> Iterator[tuple[int, _TopicRow]]:
     number from 1 to 4.
     """
     for line, cells in read_columns(path, _COLUMNS, quoting=True, optional=_LABELS):
-        if len(cells) == 2:  # a file without labels
+        # A file without labels has topics and requests alone.
+        if len(cells) == 2:
             yield line, checked(_TOPIC_ROW, cells, path, line=line)
             continue
         row = checked(_ROW, cells, path, line=line)
@@ -155,7 +163,9 @@ class Clariq:
 
     def add(self, path: Path, line: int, row: _TopicRow) -> None:
         """Add a row; the topic keeps its first request text. InputError where it contradicts an earlier row."""
-        need = row.clarification_need if isinstance(row, ClariqRow) else None
+        need = None
+        if isinstance(row, ClariqRow):
+            need = row.clarification_need
         topic = self.topics.setdefault(
             row.topic_id, ClariqTopic(row.topic_id, row.initial_request, need, path)
         )
@@ -196,10 +206,14 @@ def clariq_files(path: Path) -> tuple[Path, ...]:
     """A file itself; of a directory those of `FILES` in it, or in its `data/`. InputError if there is none."""
     if not path.is_dir():
         return (path,)
+    # The release's repository has its files in data/.
     for folder in (path, path / "data"):
-        paths = tuple(folder / name for name in FILES if (folder / name).exists())
+        paths: list[Path] = []
+        for name in FILES:
+            if (folder / name).exists():
+                paths.append(folder / name)
         if paths:
-            return paths
+            return tuple(paths)
     raise InputError(path, f"holds none of {', '.join(FILES)}")
 
 
@@ -221,15 +235,17 @@ def open_clariq(
     if gold is not None:
         index = read_gold(gold, fields, skip_bad=skip_bad_gold)
     name = "clariq"
+    # Other needs are other instances: the name tells such datasets apart.
     if needs != NEEDS:
-        limits = sorted({needs[0], needs[-1]})
-        name = f"clariq-need{'-'.join(map(str, limits))}"
+        name = f"clariq-need{needs[0]}"
+        if len(needs) > 1:
+            name += f"-{needs[-1]}"
     collection = read_collection(paths)
     instances = partial(_instances, collection, paths[0], index, needs)
     annotations = partial(_annotations, collection)
     dataset = make_dataset(name, paths[0], index, instances, annotations=annotations)
-    notes = (*collection.reworded.values(), *dataset.notes)
-    return replace(dataset, more_paths=paths[1:], notes=notes)
+    notes = list(collection.reworded.values()) + list(dataset.notes)
+    return replace(dataset, more_paths=paths[1:], notes=tuple(notes))
 
 
 def _path_and_needs(target: str) -> tuple[str, tuple[int, ...]]:
@@ -258,16 +274,22 @@ def _instances(
         if topic.need in needs:
             facets.append((facet.id, facet.description, topic.request))
     if not facets:
-        selection = "" if needs == NEEDS else f" of clarification need {', '.join(map(str, needs))}"
-        raise InputError(path, f"has no facets{selection}; {', '.join(FILES)} have them", field="facet_id")
+        problem = "has no facets"
+        if needs != NEEDS:
+            problem += f" of clarification need {', '.join(map(str, needs))}"
+        raise InputError(path, f"{problem}; {', '.join(FILES)} have them", field="facet_id")
     return facet_instances(path, JOINED, facets, gold)
 
 
 def _annotations(collection: Clariq) -> Annotations:
     """Requests with their needs and questions; (question, answer) pairs by facet."""
-    queries = []
+    queries: list[AnnotatedQuery] = []
     for topic in collection.topics.values():
-        questions = dict.fromkeys(text for id, text in topic.questions.items() if id != NO_QUESTION)
+        questions: list[str] = []
+        for id, question in topic.questions.items():
+            # One text may have several ids.
+            if id != NO_QUESTION and question not in questions:
+                questions.append(question)
         queries.append(AnnotatedQuery(topic.id, topic.request, tuple(questions), topic.need))
     pairs = {id: tuple(facet.pairs) for id, facet in collection.facets.items()}
     return merged_annotations(queries, pairs)
@@ -296,7 +318,7 @@ PUBLISHED: Final = {
 """The release's README, "ClariQ Train"."""
 
 
-def _figures(collection: Clariq) -> dict[str, int]:
+def _count_figures(collection: Clariq) -> dict[str, int]:
     topics_by_need, facets_by_need = Counter[int | None](), Counter[int | None]()
     questions: set[str] = set()
     for topic in collection.topics.values():
@@ -318,21 +340,23 @@ def _figures(collection: Clariq) -> dict[str, int]:
     return figures
 
 
-def clariq_figures(parts: Mapping[str, Clariq], everything: Clariq) -> DataTable:
+def clariq_figures(collections: Mapping[str, Clariq], everything: Clariq) -> DataTable:
     """Counts by file, and over all of them, beside what is published."""
-    counts = {part: _figures(collection) for part, collection in parts.items()}
-    if len(parts) > 1:
-        # Counted anew: parts may share questions.
-        counts["all"] = _figures(everything)
-    rows = []
-    for name in _figures(everything):
-        row: dict[str, int | str | None] = {"figure": name}
-        for part, figures in counts.items():
-            row[part] = figures[name]
-        row["published"] = PUBLISHED.get(name)
+    figures_of_all = _count_figures(everything)
+    figures_by_file = {name: _count_figures(collection) for name, collection in collections.items()}
+    # Not their sum: files may share questions.
+    if len(collections) > 1:
+        figures_by_file["all"] = figures_of_all
+    rows: list[Row] = []
+    for figure in figures_of_all:
+        row: dict[str, Any] = {"figure": figure}
+        for name, figures in figures_by_file.items():
+            row[name] = figures[figure]
+        row["published"] = PUBLISHED.get(figure)
         rows.append(row)
     columns = [Column("figure", text("figure"), numeric=False)]
-    columns += [Column(part, number(part, ",d")) for part in counts]
+    for name in figures_by_file:
+        columns.append(Column(name, number(name, ",d")))
     columns.append(Column("published (README)", text("published"), numeric=False))
     caption = "A conversation is a row: a facet, a question and its answer. Pairs are those with a question."
     return DataTable("figures", "ClariQ", caption, columns, rows)

@@ -52,7 +52,9 @@ def read_clariq_run(path: Path) -> tuple[list[RunLine], list[str]]:
         ranked.add((topic, question))
     if not repeats:
         return lines, []
-    repeated = "1 line repeats" if len(repeats) == 1 else f"{len(repeats):,} lines repeat"
+    repeated = f"{len(repeats):,} lines repeat"
+    if len(repeats) == 1:
+        repeated = "1 line repeats"
     note = (
         f"{path}:{repeats[0]}: {repeated} a question of the same topic (this is the first); "
         "a repeat takes a rank of its own, as in the official program"
@@ -80,6 +82,7 @@ def _cells(path: Path, form: str) -> Iterator[tuple[int, list[str]]]:
         number = line.number
         try:
             cells = text.split()
+            # Only where a cell is quoted: `csv` knows spaces alone, and elsewhere tabs may stand between cells.
             if '"' in text:
                 cells = next(csv.reader([text], delimiter=" ", strict=True, skipinitialspace=True))
         except csv.Error as error:
@@ -169,10 +172,14 @@ def document_relevance(
         topic_by_facet = {context: context for context in evaluated}
     questions: dict[str, str | None] = {}
     for context in evaluated:
-        if context in topic_by_facet:
-            question = top_by_topic.get(topic_by_facet[context])
-            # Nobody wrote a question "MAX": a run that names it would be given the best of all.
-            questions[context] = _WORST if question == _BEST else question
+        if context not in topic_by_facet:
+            continue
+        question = top_by_topic.get(topic_by_facet[context])
+        # Nobody wrote a question "MAX": a run that names it would be given the best of all.
+        if question == _BEST:
+            question = _WORST
+        questions[context] = question
+    # Means over no facet would be zeros that look like a measurement.
     if not questions:
         return None
     values: dict[str, dict[str, float]] = {}
@@ -187,25 +194,28 @@ def document_relevance(
             if question in by_context[context]:
                 judged.add(context)
             values.setdefault(metric, {})[context] = value
-    unasked = [context for context, question in questions.items() if question is None]
-    return DocumentRelevance(
-        values,
-        unasked=tuple(unasked),
-        unjudged=tuple(context for context in questions if context not in judged and context not in unasked),
-        unknown=tuple(context for context in topic_by_facet if context not in questions),
-    )
+    unasked: list[str] = []
+    unjudged: list[str] = []
+    for context, question in questions.items():
+        if question is None:
+            unasked.append(context)
+        elif context not in judged:
+            unjudged.append(context)
+    unknown = [context for context in topic_by_facet if context not in questions]
+    return DocumentRelevance(values, tuple(unasked), tuple(unjudged), tuple(unknown))
 
 
 def document_relevance_table(relevance: DocumentRelevance) -> DataTable:
     """The leaderboard's metrics first, then the others that the evaluation has."""
-    order = [metric for metric in LEADERBOARD if metric in relevance.values]
-    order += [metric for metric in relevance.values if metric not in order]
+    rows: list[Row] = []
+    for metric in dict.fromkeys(chain(LEADERBOARD, relevance.values)):
+        if metric in relevance.values:
+            rows.append(_mean_row(metric, relevance.values[metric], "facets"))
     caption = (
         f"Mean over facets or contexts; without a question, counting 0: {len(relevance.unasked)}; with one that "
         f"nobody judged, counting as the worst: {len(relevance.unjudged)}; left out, without an evaluation: "
         f"{len(relevance.unknown)}."
     )
-    rows = [_mean_row(metric, relevance.values[metric], "facets") for metric in order]
     return _metric_table("documents", "Document relevance", caption, rows, "facets")
 
 
@@ -236,16 +246,18 @@ def label_agreement(truth: Mapping[str, int], predicted: Mapping[str, int]) -> t
 
 def need_table(truth: Mapping[str, int], predicted: Mapping[str, int]) -> DataTable:
     """Precision, recall and F1, weighted by label."""
-    values = zip(("precision", "recall", "F1"), label_agreement(truth, predicted), strict=True)
-    rows = [{"metric": metric, "value": value, "topics": len(truth)} for metric, value in values]
-    missing = sum(topic not in predicted for topic in truth)
-    caption = f"Weighted by label; {missing} topics without a prediction have label 0."
+    rows: list[Row] = []
+    for metric, value in zip(("precision", "recall", "F1"), label_agreement(truth, predicted), strict=True):
+        rows.append({"metric": metric, "value": value, "topics": len(truth)})
+    n_missing = len(set(truth).difference(predicted))
+    caption = f"Weighted by label; {n_missing} topics without a prediction have label 0."
     return _metric_table("need", "Clarification need", caption, rows, "topics")
 
 
 # --- Question relevance (task 2) -----------------------------------------------------------------------
 
 CUTOFFS: Final = (5, 10, 20, 30)
+"""Those of the official tool."""
 
 
 def question_relevance(

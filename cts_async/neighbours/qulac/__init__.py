@@ -125,14 +125,17 @@ def show_gains(
         if name not in values_by_metric:
             raise UsageError(f"--metric {name}: {evaluations} has only {listed(values_by_metric)}")
     metrics = list(dict.fromkeys(metric or ())) or sorted(values_by_metric, key=qulac.metric_order)
-    gains = {name: qulac.question_gains(values_by_metric[name], test=test) for name in metrics}
+    gains_by_metric: dict[str, qulac.Gains] = {}
     for name in metrics:
-        if not gains[name].oracle:
+        gains = qulac.question_gains(values_by_metric[name], test=test)
+        if not gains.oracle:
             problem = "holds no question with its answer (no record id ends in -1)"
             raise InputError(evaluations, problem, field=name)
-    tables = [qulac.oracle_table(gains)]
-    tables += [qulac.question_gains_table(name, gains[name]) for name in metrics]
-    notes = [*qulac.read_notes(evaluations), *qulac.gain_notes(gains)]
+        gains_by_metric[name] = gains
+    tables = [qulac.oracle_table(gains_by_metric)]
+    for name, gains in gains_by_metric.items():
+        tables.append(qulac.question_gains_table(name, gains))
+    notes = qulac.read_notes(evaluations) + qulac.gain_notes(gains_by_metric)
     show_tables(tables, notes=notes, as_json=as_json, csv=csv)
 
 
@@ -214,7 +217,8 @@ def retrieve(
     metrics = list(dict.fromkeys(metric or qulac.METRICS))
     lengths, weights = read_lengths(turns), Weights(alpha, answer_weight)
     out = out.expanduser()
-    check_writable(out)  # before anything is retrieved
+    # Before anything is retrieved.
+    check_writable(out)
     first_topics = sorted(read_qulac(path).topics, key=attrgetter("id"))[:topics]
     evaluations: dict[str, dict[str, float]] = {name: {} for name in metrics}
     console = Console(stderr=True, emoji=False)
@@ -224,9 +228,9 @@ def retrieve(
         facets = _judged_facets(first_topics, judged)[:limit]
         hidden = quiet or not console.is_terminal
         for topic, facet in track(facets, "facets", console=console, transient=True, disable=hidden):
-            spoken = qulac.facet_records(topic, facet, lengths, _FLAGS[answers])
+            conversations = qulac.facet_records(topic, facet, lengths, _FLAGS[answers])
             grades = judged[facet.id]
-            values = qulac.evaluate_records(ranker, grades, spoken, metrics, level=relevance_level)
+            values = qulac.evaluate_records(ranker, grades, conversations, metrics, level=relevance_level)
             for name in metrics:
                 evaluations[name] |= values[name]
     except KeyboardInterrupt:
@@ -247,17 +251,20 @@ def retrieve(
     qulac.write_evaluations(out, evaluations, about)
     typer.echo(f"{len(evaluations[metrics[0]]):,} records of {len(metrics)} metrics in {out}", err=True)
     table = qulac.oracle_table({name: qulac.question_gains(evaluations[name]) for name in metrics})
-    # A table is copied without its notes: it has to say by itself what it rests on.
-    if any(PSEUDO_JUDGMENTS in note for note in notes):
-        table = replace(table, caption=f"{PSEUDO_JUDGMENTS}\n{table.caption}")
+    for note in notes:
+        # A table is copied without its notes: it has to say by itself what it rests on.
+        if PSEUDO_JUDGMENTS in note:
+            table = replace(table, caption=f"{PSEUDO_JUDGMENTS}\n{table.caption}")
     show_tables([table], notes=notes, as_json=as_json)
 
 
 def _judged_facets(topics: Sequence[Topic], qrels: Qrels) -> list[tuple[Topic, Facet]]:
     """Return the facets with judgments, by number, each with its topic."""
-    judged = []
+    judged: list[tuple[Topic, Facet]] = []
     for topic in topics:
-        judged += [(topic, facet) for facet in topic.facets if qrels.get(facet.id)]
+        for facet in topic.facets:
+            if qrels.get(facet.id):
+                judged.append((topic, facet))
     return sorted(judged, key=_facet_numbers)
 
 
@@ -281,11 +288,11 @@ def _oddities(collection: Qulac) -> list[str]:
 
 def read_lengths(turns: str) -> list[int]:
     """Return "1,3" as numbers, rising. Raises UsageError for others than 1, 2 and 3."""
-    lengths = {length.strip() for length in turns.split(",")}
-    unknown = sorted(lengths - {"1", "2", "3"})
+    words = {word.strip() for word in turns.split(",")}
+    unknown = sorted(words - {"1", "2", "3"})
     if unknown:
         raise UsageError(f"--turns {turns}: {unknown[0]!r} is not one of 1, 2, 3")
-    return sorted(map(int, lengths))
+    return sorted(map(int, words))
 
 
 def _topics_with_ids(topics: Sequence[Topic], ids: Sequence[int]) -> list[Topic]:

@@ -11,6 +11,7 @@ question asked about a facet. Oddities of the published file:
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -110,7 +111,8 @@ class Topic:
         """The distinct texts of its questions, of all facets together, in file order."""
         questions: dict[str, None] = {}
         for facet in self.facets:
-            questions.update((pair.question, None) for pair in facet.pairs)
+            for pair in facet.pairs:
+                questions[pair.question] = None
         return tuple(questions)
 
 
@@ -124,7 +126,10 @@ class Qulac:
 
     @property
     def facets(self) -> list[Facet]:
-        return [facet for topic in self.topics for facet in topic.facets]
+        facets: list[Facet] = []
+        for topic in self.topics:
+            facets += topic.facets
+        return facets
 
 
 def read_qulac(path: Path) -> Qulac:
@@ -207,7 +212,10 @@ class _Builder:
             for facet in self._facets[topic.id].values():
                 facets.append(replace(facet, pairs=tuple(self._pairs[facet.id])))
             topics.append(replace(topic, facets=tuple(facets)))
-        repeated = {id: tuple(rows) for id, rows in self._rows.items() if len(rows) > 1}
+        repeated: dict[str, tuple[str, ...]] = {}
+        for id, rows in self._rows.items():
+            if len(rows) > 1:
+                repeated[id] = tuple(rows)
         return Qulac(tuple(topics), repeated, tuple(self._slips))
 
 
@@ -219,9 +227,11 @@ def _id_problem(cells: Mapping[str, Any]) -> str:
     if cells["topic_facet_id"] != facet_id or number == id or not _QUESTION.fullmatch(number):
         return f"must be '{facet_id}-' and a question's number or X, with topic_facet_id {facet_id!r}; is {short(id)}"
     # X says that there is no question; any other row has one, and an answer to it.
+    n_expected = 2
+    if number == "X":
+        n_expected = 0
     n_texts = bool(cells["question"]) + bool(cells["answer"])
-    expected = 0 if number == "X" else 2
-    if n_texts != expected:
+    if n_texts != n_expected:
         return f"{short(id)}: question and answer must be empty if the id ends in -X, and only then"
     return ""
 
@@ -250,9 +260,10 @@ def open_qulac(
 
 def read_instances(path: Path, gold: GoldIndex | None = None) -> Iterator[Instance]:
     """Return the facets by topic, 762 in the published file; id = `topic_facet_id`. Errors as `read_qulac`."""
-    facets = []
+    facets: list[tuple[str, str, str]] = []
     for topic in read_qulac(path).topics:
-        facets += [(facet.id, facet.description, topic.text) for facet in topic.facets]
+        for facet in topic.facets:
+            facets.append((facet.id, facet.description, topic.text))
     return facet_instances(path, JOINED, facets, gold)
 
 
@@ -263,7 +274,7 @@ def read_annotations(path: Path) -> Annotations:
     so that a question asked twice is there with both answers.
     """
     collection = read_qulac(path)
-    queries = (AnnotatedQuery(str(topic.id), topic.text, topic.questions) for topic in collection.topics)
+    queries = [AnnotatedQuery(str(topic.id), topic.text, topic.questions) for topic in collection.topics]
     pairs = {}
     for facet in collection.facets:
         pairs[facet.id] = tuple((pair.question, pair.answer) for pair in facet.pairs)
@@ -274,7 +285,8 @@ def qulac_contents(dataset: Dataset, names: Mapping[str, str] | None) -> Content
     """What the instances hold, and what the other columns do. Raises InputError."""
     contents, collection = contents_of(dataset, names), read_qulac(dataset.path)
     n_ambiguous = sum(topic.kind == "ambiguous" for topic in collection.topics)
-    facts = {**contents.facts, "topics": {"total": len(collection.topics), "ambiguous": n_ambiguous}}
+    facts = dict(contents.facts)
+    facts["topics"] = {"total": len(collection.topics), "ambiguous": n_ambiguous}
     notes = list(contents.notes)
     if collection.repeated:
         notes.append(f"ids with several answers, all kept: {', '.join(collection.repeated)}")
@@ -293,24 +305,36 @@ def qulac_figures(topics: Sequence[Topic]) -> DataTable:
     facet is informational where it is not navigational; terms are what white space separates, those of questions
     counted over the distinct texts of the collection and those of answers over all pairs.
     """
-    kinds = [topic.kind for topic in topics]
-    facets = [facet for topic in topics for facet in topic.facets]
-    pairs = [pair for facet in facets for pair in facet.pairs]
-    per_topic = [len(topic.facets) for topic in topics]
-    navigational = sum(facet.kind == "nav" for facet in facets)
+    kinds = Counter(topic.kind for topic in topics)
+    facet_kinds = Counter[FacetType]()
+    n_facets_of_topics: list[int] = []
+    n_questions = 0
+    questions: set[str] = set()
+    answers: list[str] = []
+    for topic in topics:
+        n_facets_of_topics.append(len(topic.facets))
+        n_questions += len(topic.questions)
+        questions.update(topic.questions)
+        for facet in topic.facets:
+            facet_kinds[facet.kind] += 1
+            for pair in facet.pairs:
+                answers.append(pair.answer)
+    n_facets = facet_kinds.total()
+    n_navigational = facet_kinds["nav"]
+    # Name, published value, value here, digits after the point.
     figures = (
-        ("topics", 198, len(kinds), 0),
-        ("faceted topics", 141, kinds.count("faceted"), 0),
-        ("ambiguous topics", 57, kinds.count("ambiguous"), 0),
-        ("facets", 762, len(facets), 0),
-        ("facets per topic, average", 3.85, fmean(per_topic or [0]), 2),
-        ("facets per topic, median", 4, median(per_topic or [0]), 0),
-        ("informational facets", 577, len(facets) - navigational, 0),
-        ("navigational facets", 185, navigational, 0),
-        ("questions", 2_639, sum(len(topic.questions) for topic in topics), 0),
-        ("question-answer pairs", 10_277, len(pairs), 0),
-        ("terms per question, average", 9.49, _mean_n_terms({pair.question for pair in pairs}), 2),
-        ("terms per answer, average", 8.21, _mean_n_terms([pair.answer for pair in pairs]), 2),
+        ("topics", 198, len(topics), 0),
+        ("faceted topics", 141, kinds["faceted"], 0),
+        ("ambiguous topics", 57, kinds["ambiguous"], 0),
+        ("facets", 762, n_facets, 0),
+        ("facets per topic, average", 3.85, fmean(n_facets_of_topics or [0]), 2),
+        ("facets per topic, median", 4, median(n_facets_of_topics or [0]), 0),
+        ("informational facets", 577, n_facets - n_navigational, 0),
+        ("navigational facets", 185, n_navigational, 0),
+        ("questions", 2_639, n_questions, 0),
+        ("question-answer pairs", 10_277, len(answers), 0),
+        ("terms per question, average", 9.49, _mean_n_terms(questions), 2),
+        ("terms per answer, average", 8.21, _mean_n_terms(answers), 2),
     )
     rows: list[Row] = []
     for name, published, counted, digits in figures:
@@ -329,7 +353,7 @@ def qulac_figures(topics: Sequence[Topic]) -> DataTable:
         Column("figure", text("figure"), numeric=False),
         Column("published", _published_figure),
         Column("counted", _counted_figure),
-        Column("", _verdict, numeric=False),
+        Column("", _ok_or_differs, numeric=False),
     )
     caption = "the collection as its README describes it (SIGIR 2019), and counted in this file"
     return DataTable("figures", "Qulac's published figures", caption, columns, rows)
@@ -346,8 +370,10 @@ def _counted_figure(row: Row) -> str:
     return format(row["counted"], ",")
 
 
-def _verdict(row: Row) -> str:
-    return "ok" if row["reproduced"] else "differs"
+def _ok_or_differs(row: Row) -> str:
+    if row["reproduced"]:
+        return "ok"
+    return "differs"
 
 
 def _mean_n_terms(texts: Iterable[str]) -> float:

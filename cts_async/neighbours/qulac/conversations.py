@@ -31,6 +31,7 @@ from cts_async.datasets.kinds import Contents
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.inputs import Share, read_evaluation, read_json, read_judgments, write_json_file
 from cts_async.neighbours.qulac.collection import Facet, Pair, Topic
+from cts_async.search.backends import Ranked
 from cts_async.search.rankers import ConversationText, QueryLikelihoodRanker
 from cts_async.tables.table import Column, DataTable, Row, number, p_value, text
 from cts_async.tables.table import text as as_text
@@ -71,7 +72,8 @@ class RecordId:
     @property
     def history_id(self) -> str:
         """The facet's id and the past questions: "18-2-1-2", or "18-2" without any."""
-        return "-".join(map(str, (self.topic, self.facet, *self.history)))
+        numbers = (self.topic, self.facet) + self.history
+        return "-".join(map(str, numbers))
 
     def __str__(self) -> str:
         return f"{self.history_id}-{self.question}-{int(self.answered)}"
@@ -86,8 +88,9 @@ def decode_record_id(text: str) -> RecordId:
             "at most 2 past questions, flag 0 or 1 (without a question: 18-2-0-0)"
         )
     # The groups of the alternative that did not match are None.
-    topic, facet, history, question, flag = (part for part in match.groups() if part is not None)
-    past_questions = tuple(int(number) for number in history.split("-")[1:])
+    topic, facet, history, question, flag = [group for group in match.groups() if group is not None]
+    # The history begins with a hyphen, before which there is no number.
+    past_questions = tuple(map(int, history.split("-")[1:]))
     return RecordId(int(topic), int(facet), past_questions, int(question), flag == "1")
 
 
@@ -105,10 +108,13 @@ class ArtificialConversation:
 
     def as_record(self) -> dict[str, Any]:
         """What the published dictionary has under the record's id, with that id as `id`."""
+        past_pairs: list[dict[str, str]] = []
+        for pair in self.history:
+            past_pairs.append({"question": pair.question, "answer": pair.answer})
         return {
             "id": str(self.id),
             "history_id": self.id.history_id,
-            "history_list": [{"question": pair.question, "answer": pair.answer} for pair in self.history],
+            "history_list": past_pairs,
             "query": self.query,
             "question": self.current.question,
             "answer": self.current.answer,
@@ -120,10 +126,13 @@ class ArtificialConversation:
         Questions and answers are in the order of their numbers: query likelihood does not depend on their order, and so
         records with the same text are equal.
         """
-        pairs = sorted((*self.history, self.current), key=attrgetter("number"))
-        questions = tuple(pair.question for pair in pairs)
-        answers = tuple(pair.answer for pair in pairs if answered or pair is not self.current)
-        return ConversationText(self.query, questions, answers)
+        questions: list[str] = []
+        answers: list[str] = []
+        for pair in sorted(self.history + (self.current,), key=attrgetter("number")):
+            questions.append(pair.question)
+            if answered or pair is not self.current:
+                answers.append(pair.answer)
+        return ConversationText(self.query, tuple(questions), tuple(answers))
 
 
 def conversations(topics: Iterable[Topic], turns: Sequence[int] = TURNS) -> Iterator[ArtificialConversation]:
@@ -146,25 +155,30 @@ def conversations(topics: Iterable[Topic], turns: Sequence[int] = TURNS) -> Iter
 
 def _conversations_of_facet(topic: Topic, facet: Facet, n_turns: int) -> Iterator[ArtificialConversation]:
     pairs = facet.by_number
+    topic_number, facet_number = facet.numbers
     for past_questions in combinations(pairs, n_turns - 1):
         history = tuple(pairs[number] for number in past_questions)
         for question, pair in pairs.items():
             if question not in past_questions:
-                id = RecordId(*facet.numbers, past_questions, question, True)
+                id = RecordId(topic_number, facet_number, past_questions, question, True)
                 yield ArtificialConversation(id, topic.text, history, pair)
 
 
 def counts_table(topics: Iterable[Topic], turns: Sequence[int] = TURNS) -> DataTable:
     """How many conversations of each length `conversations` would yield, by the formula."""
-    questions = [len(facet.by_number) for topic in topics for facet in topic.facets]
+    n_by_length = dict.fromkeys(turns, 0)
+    for topic in topics:
+        for facet in topic.facets:
+            n = len(facet.by_number)
+            # `comb` takes no negative number: a facet without questions has no conversation.
+            if n == 0:
+                continue
+            for length in n_by_length:
+                n_by_length[length] += n * comb(n - 1, length - 1)
     rows: list[Row] = []
-    total = 0
-    for length in turns:
-        # `comb` takes no negative number: a facet without questions has no conversation.
-        n_conversations = sum(n * comb(n - 1, length - 1) for n in questions if n)
+    for length, n_conversations in n_by_length.items():
         rows.append({"turns": length, "conversations": n_conversations})
-        total += n_conversations
-    rows.append({"turns": "all", "conversations": total})
+    rows.append({"turns": "all", "conversations": sum(n_by_length.values())})
     columns = (
         Column("turns", as_text("turns"), numeric=False),
         Column("conversations", number("conversations", ",")),
@@ -204,7 +218,9 @@ def facet_records(
     topic: Topic, facet: Facet, turns: Sequence[int], flags: Collection[bool] = FLAGS
 ) -> dict[str, ConversationText]:
     """Map record id -> conversation of one facet, in the order of the ids' numbers, the query alone first."""
-    records = {RecordId(*facet.numbers, (), NO_QUESTION, False): ConversationText(topic.text)}
+    topic_number, facet_number = facet.numbers
+    query_alone = RecordId(topic_number, facet_number, (), NO_QUESTION, False)
+    records = {query_alone: ConversationText(topic.text)}
     for conversation in conversations([replace(topic, facets=(facet,))], turns):
         for flag in flags:
             records[replace(conversation.id, answered=flag)] = conversation.spoken(answered=flag)
@@ -227,25 +243,31 @@ def evaluate_records(
     depth = LEAST_DEPTH
     for measure in measures:
         depth = max(depth, cutoff(measure) or FULL_DEPTH)
-    # Grade 0 is what a document without a judgment has anyway; all of them stay where there is no other.
+    # Grade 0 is what a document without a judgment has anyway; all of them stay where there is no other, since
+    # `evaluate` has no value for a query without any grade.
     relevant = {document: grade for document, grade in grades.items() if grade > 0} or grades
     # Records with the same text share a ranking, and so their values.
     records_by_conversation: dict[ConversationText, list[str]] = {}
     for record, conversation in spoken.items():
         records_by_conversation.setdefault(conversation, []).append(record)
-    values: dict[str, dict[str, float]] = {measure: {} for measure in measures}
+    values: dict[str, dict[str, float]] = {}
+    for measure in measures:
+        # All records at once, so that they keep the order of `spoken`; each gets its value below.
+        values[measure] = dict.fromkeys(spoken, 0.0)
     conversations = list(records_by_conversation)
     for start in range(0, len(conversations), _BATCH):
-        batch = {str(n): conversation for n, conversation in enumerate(conversations[start : start + _BATCH])}
-        rankings = {n: ranker.rank_conversation(conversation, depth) for n, conversation in batch.items()}
+        rankings: dict[str, list[Ranked]] = {}
+        records_by_ranking: dict[str, list[str]] = {}
+        for conversation in conversations[start : start + _BATCH]:
+            ranking = str(len(rankings))
+            rankings[ranking] = ranker.rank_conversation(conversation, depth)
+            records_by_ranking[ranking] = records_by_conversation[conversation]
         batch_values = evaluate(dict.fromkeys(rankings, relevant), rankings, measures, level=level)
         for measure in measures:
-            for n, conversation in batch.items():
-                for record in records_by_conversation[conversation]:
-                    values[measure][record] = batch_values[measure][n]
-    return {
-        measure: {record: by_record[record] for record in spoken} for measure, by_record in values.items()
-    }
+            for ranking, records in records_by_ranking.items():
+                for record in records:
+                    values[measure][record] = batch_values[measure][ranking]
+    return values
 
 
 def judgments(
@@ -256,7 +278,10 @@ def judgments(
     `qrels` is a file, or "intent:N" for pseudo-judgments: the N documents that a facet's description ranks best.
     `level` is the least grade that is relevant. Raises InputError and UsageError.
     """
-    descriptions = {facet.id: facet.description for topic in topics for facet in topic.facets}
+    descriptions: dict[str, str] = {}
+    for topic in topics:
+        for facet in topic.facets:
+            descriptions[facet.id] = facet.description
     depth, notes = pseudo_depth(qrels, level), []
     if depth is not None:
         judged: Qrels = pseudo_qrels(ranker, descriptions, depth)
@@ -314,7 +339,8 @@ def write_evaluations(path: Path, evaluations: Evaluations, about: Mapping[str, 
     """
     if not any(evaluations.values()):
         raise UsageError(f"{path}: not written: there are no records")
-    write_json_file(path, {metric: evaluations[metric] for metric in sorted(evaluations, key=metric_order)})
+    metrics = sorted(evaluations, key=metric_order)
+    write_json_file(path, {metric: evaluations[metric] for metric in metrics})
     write_json_file(about_path(path), about)
 
 
@@ -347,7 +373,8 @@ def about_path(evaluations: Path) -> Path:
 def read_notes(evaluations: Path) -> list[str]:
     """Return the notes on a dictionary; none without such a file. InputError for a broken one."""
     path = about_path(evaluations)
-    if not path.exists():  # the dictionaries of others have none
+    # The dictionaries of others have none.
+    if not path.exists():
         return []
     return read_json(path, TypeAdapter(_About), max_bytes=1 << 20).notes
 
@@ -417,9 +444,13 @@ def question_gains(evaluations: Mapping[str, float], *, test: bool = False) -> G
         facet, history, question = key
         next_questions = histories.setdefault((facet, len(history)), {}).setdefault(history, [])
         next_questions.append(_NextQuestion(question, value, unanswered.get(key)))
-    without_original = tuple(dict.fromkeys(facet for facet, _ in histories if facet not in original))
+    # A facet has a history of each length: named once.
+    without_original: list[str] = []
+    for facet, _ in histories:
+        if facet not in original and facet not in without_original:
+            without_original.append(facet)
+    # For all facets: a mean over gains of two kinds would be neither.
     if without_original:
-        # For all facets: a mean over gains of two kinds would be neither.
         original = {}
     facets_by_length: dict[int, dict[str, _Histories]] = {}
     questions: list[Row] = []
@@ -428,11 +459,11 @@ def question_gains(evaluations: Mapping[str, float], *, test: bool = False) -> G
         questions += _question_gains(facet, length, of_facet, original.get(facet))
     oracle = []
     for length, facets in sorted(facets_by_length.items()):
-        oracle.append(_oracle(facets, original, length, test))
-    return Gains(tuple(oracle), tuple(questions), without_original)
+        oracle.append(_oracle_row(facets, original, length, test))
+    return Gains(tuple(oracle), tuple(questions), tuple(without_original))
 
 
-def _oracle(
+def _oracle_row(
     facets: Mapping[str, _Histories], original: Mapping[str, float], length: int, test: bool
 ) -> dict[str, Any]:
     best, means, worst = {}, [], []
@@ -451,25 +482,30 @@ def _oracle(
             unanswered = _best_unanswered(histories)
             if unanswered is not None:
                 without_question[facet] = unanswered
-    shared = [facet for facet in best if facet in without_question]
-    best_of_shared = [best[facet] for facet in shared]
-    none_of_shared = [without_question[facet] for facet in shared]
-    t = p = None
-    if test and shared:
-        tested = paired_t_test(best_of_shared, none_of_shared)
-        t, p = tested.t, tested.p
-    return {
+    best_of_shared: list[float] = []
+    none_of_shared: list[float] = []
+    gains: list[float] = []
+    for facet, value in best.items():
+        if facet in without_question:
+            best_of_shared.append(value)
+            none_of_shared.append(without_question[facet])
+            gains.append(value - without_question[facet])
+    row: dict[str, Any] = {
         "history_length": length,
         "facets": len(facets),
-        "facets_with_none": len(shared),
+        "facets_with_none": len(gains),
         "none": mean_or_none(none_of_shared),
         "worst": fmean(worst),
         "mean": fmean(means),
         "best": fmean(best.values()),
-        "gain": mean_or_none([best[facet] - without_question[facet] for facet in shared]),
-        "t": t,
-        "p": p,
+        "gain": mean_or_none(gains),
+        "t": None,
+        "p": None,
     }
+    if test and gains:
+        tested = paired_t_test(best_of_shared, none_of_shared)
+        row["t"], row["p"] = tested.t, tested.p
+    return row
 
 
 def _best_unanswered(histories: _Histories) -> float | None:
@@ -494,13 +530,13 @@ def _question_gains(
     for question in chain.from_iterable(histories.values()):
         by_number.setdefault(question.number, []).append(question)
     for question_number, occurrences in by_number.items():
-        answered = fmean(question.answered for question in occurrences)
-        unanswered_values, differences = [], []
+        answered_values, unanswered_values, differences = [], [], []
         for question in occurrences:
+            answered_values.append(question.answered)
             if question.unanswered is not None:
                 unanswered_values.append(question.unanswered)
                 differences.append(question.answered - question.unanswered)
-        unanswered = mean_or_none(unanswered_values)
+        answered, unanswered = fmean(answered_values), mean_or_none(unanswered_values)
         gain_without_answer = None
         if original is None:
             gain = mean_or_none(differences)
@@ -539,10 +575,17 @@ def oracle_table(gains: Mapping[str, Gains]) -> DataTable:
     Where tests were made, their p-values are corrected together by Holm's method.
     """
     rows: list[dict[str, Any]] = []
+    baselines: set[str] = set()
     for metric, metric_gains in gains.items():
-        against = _AGAINST_UNANSWERED if metric_gains.without_original else _AGAINST_ORIGINAL
-        for row in metric_gains.oracle:
-            rows.append({"metric": metric, "against": against, **row, "p_holm": None})
+        baseline = _AGAINST_ORIGINAL
+        if metric_gains.without_original:
+            baseline = _AGAINST_UNANSWERED
+        for oracle_row in metric_gains.oracle:
+            baselines.add(baseline)
+            row: dict[str, Any] = {"metric": metric, "against": baseline}
+            row |= oracle_row
+            row["p_holm"] = None
+            rows.append(row)
     tested = [row for row in rows if row["p"] is not None]
     adjusted = holm([row["p"] for row in tested])
     for row, p_holm in zip(tested, adjusted, strict=True):
@@ -552,9 +595,10 @@ def oracle_table(gains: Mapping[str, Gains]) -> DataTable:
         Column("past", number("history_length", "d")),
         Column("facets", number("facets", "d")),
     ]
-    columns += [Column(name, number(name, ".4f")) for name in ("none", "worst", "mean", "best")]
+    for name in ("none", "worst", "mean", "best"):
+        columns.append(Column(name, number(name, ".4f")))
     columns.append(Column("gain", number("gain", "+.4f")))
-    none = ", or ".join(sorted({row["against"] for row in rows}, reverse=True))
+    none = ", or ".join(sorted(baselines, reverse=True))
     caption = f"mean over facets; past: questions asked before; gain: best - none; none: {none}"
     if tested:
         columns += [Column("t", number("t", ".2f")), Column("p Holm", p_value("p_holm", 4))]
@@ -568,9 +612,11 @@ def gain_notes(gains: Mapping[str, Gains]) -> list[str]:
     for metric, metric_gains in gains.items():
         facets = metric_gains.without_original
         if facets:
-            have = "1 facet has" if len(facets) == 1 else f"{len(facets):,} facets have"
+            facets_have = f"{len(facets):,} facets have"
+            if len(facets) == 1:
+                facets_have = "1 facet has"
             notes.append(
-                f"{metric}: {have} no record of the original query alone "
+                f"{metric}: {facets_have} no record of the original query alone "
                 f"({facets[0]}-0-0), so gains are over the same question without its answer"
             )
     for metric, metric_gains in gains.items():
@@ -596,16 +642,23 @@ def question_gains_table(metric: str, gains: Gains) -> DataTable:
         Column("without", number("without_answer", ".4f")),
         Column("gain", number("gain_without_answer", "+.4f")),
     )
-    against = "the same question without its answer" if gains.without_original else "no question"
-    caption = f"gain over {against}; n histories of that length; --json and --csv list every question"
+    baseline = "no question"
+    if gains.without_original:
+        baseline = "the same question without its answer"
+    caption = f"gain over {baseline}; n histories of that length; --json and --csv list every question"
     title = f"{metric}: what each question gains, from the best to the worst"
-    rows = [{"metric": metric, **row} for row in sorted(gains.questions, key=_gain_or_least, reverse=True)]
+    rows: list[Row] = []
+    for question_row in sorted(gains.questions, key=_gain_or_least, reverse=True):
+        row: dict[str, Any] = {"metric": metric}
+        row.update(question_row)
+        rows.append(row)
     name = f"questions_{metric}"
     return DataTable(name, title, caption, columns, rows, shown=QUESTIONS_SHOWN)
 
 
 def _gain_or_least(row: Row) -> float:
+    # Below every difference of two shares.
     if row["gain"] is None:
-        return -2.0  # below every difference of two shares
+        return -2.0
     gain: float = row["gain"]
     return gain

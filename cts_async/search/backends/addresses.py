@@ -51,7 +51,9 @@ REFUSED: Final[tuple[IPNetwork, ...]] = tuple(
 
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _LOCAL_NAMES: Final = frozenset({"localhost", "localdomain", "local", "internal", "intranet", "lan", "home"})
+# What IDNA takes for a dot besides "." (RFC 3490, section 3.1).
 _DOTS: Final = str.maketrans("。．｡", "...")
+# With underscores: RFC 952 has none, but names in use do.
 _LABEL = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)")
 _PART = re.compile(r"0x[0-9a-f]{0,60}|[0-9]{1,60}")
 _MAX_NAME: Final = 253
@@ -59,6 +61,7 @@ _MAX_NAME: Final = 253
 
 def is_refused(address: IPAddress) -> bool:
     """True unless `address` is that of a public host."""
+    # An address with a scope is of one link of this machine, whatever its digits say.
     if isinstance(address, IPv6Address) and address.scope_id:
         return True
     return not address.is_global or any(
@@ -119,6 +122,7 @@ def canonical_host(host: str) -> str:
     """
     import idna
 
+    # Twice: NFKC makes some of these dots out of other characters.
     plain = unicodedata.normalize("NFKC", host.translate(_DOTS)).translate(_DOTS).lower()
     address = spelled_address(plain)
     if address is not None:
@@ -166,6 +170,7 @@ class AllowList:
         """Return why the canonical `host` must not even be looked up; None if it may."""
         if host in self.hosts:
             return None
+        # Who allows a network may name its hosts: their addresses are checked once they are looked up.
         if host.rpartition(".")[2] in _LOCAL_NAMES and not self.networks:
             return "is a name of this machine or its network"
         return None
@@ -243,6 +248,7 @@ async def check_target(text: str, allow: AllowList, lookup: Lookup = system_look
     except (OSError, TimeoutError):
         return str(url)
     for address in addresses:
+        # Of the address only: the port is the reader's matter, and it is not in our network.
         if not allow.permits(host, behind_nat64(ip_address(address)), HTTPS_PORT):
             raise _refused(host, HTTPS_PORT)
     return str(url)
@@ -253,12 +259,15 @@ def checked_url(text: str, allow: AllowList, *, any_port: bool = False) -> URL:
 
     ToolError ("refused address") for anything except http(s) to a permitted host and port.
     """
+    # A backslash is a slash to some parsers: they would read another host than this one.
     if len(text) > MAX_URL_CHARS or _UNSAFE.search(text.strip()):
         raise _malformed()
     try:
         url = URL(text.strip()).with_fragment(None)
-        host, port = url.raw_host or "", HTTPS_PORT if any_port else url.port or 0
-        host = canonical_host(host)
+        port = url.port or 0
+        if any_port:
+            port = HTTPS_PORT
+        host = canonical_host(url.raw_host or "")
         address = spelled_address(host)
     except (ValueError, IndexError):  # yarl raises the latter for "http://[::1]@/"
         raise _malformed() from None
@@ -268,13 +277,17 @@ def checked_url(text: str, allow: AllowList, *, any_port: bool = False) -> URL:
         raise ToolError("addresses with user names are not visited", reason="refused address", host=host)
     if address is not None and not allow.permits(host, address, port):
         raise _refused(host, port)
-    if problem := allow.host_problem(host):
+    problem = allow.host_problem(host)
+    if problem:
         raise ToolError(f"{host} {problem}", reason="refused address", host=host)
     return url.with_host(host)
 
 
 def _result(host: str, address: str, port: int) -> ResolveResult:
-    family = socket.AF_INET if ip_address(address).version == 4 else socket.AF_INET6
+    family = socket.AF_INET
+    if ip_address(address).version == 6:
+        family = socket.AF_INET6
+    # AI_NUMERICHOST: aiohttp is not to look the address up once more.
     return ResolveResult(
         hostname=host, host=address, port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST
     )

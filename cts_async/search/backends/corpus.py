@@ -64,7 +64,9 @@ def read_documents(
     for number, line in enumerate(iter(partial(stream.readline, max_line_bytes + 1), b""), 1):
         if len(line) > max_line_bytes:
             raise InputError(path, f"is longer than {max_line_bytes} bytes", line=number)
-        skip = len(_BOM) if number == 1 and line.startswith(_BOM) else 0
+        skip = 0
+        if number == 1 and line.startswith(_BOM):
+            skip = len(_BOM)
         if line[skip:].strip():
             page = parse_document(line[skip:], path, number)
             for field, value in (("id", page.id), ("url", page.url)):
@@ -88,8 +90,12 @@ def parse_document(line: bytes, path: Path, number: int | None = None) -> Page:
         raise InputError(path, str(error), line=number) from None
     if not isinstance(record, dict):
         raise InputError(path, "a document must be a JSON object", line=number)
-    values = [_text(record, field, path, number) for field in ("id", "url", "title", "text")]
-    return Page(*values)
+    return Page(
+        _text(record, "id", path, number),
+        _text(record, "url", path, number),
+        _text(record, "title", path, number),
+        _text(record, "text", path, number),
+    )
 
 
 def _what_is_broken(line: bytes, error: orjson.JSONDecodeError) -> str:
@@ -105,7 +111,9 @@ def _what_is_broken(line: bytes, error: orjson.JSONDecodeError) -> str:
 def _text(record: dict[str, object], field: str, path: Path, number: int | None) -> str:
     value = record.get(field)
     if not isinstance(value, str):
-        problem = "must be a string" if field in record else "is missing"
+        problem = "is missing"
+        if field in record:
+            problem = "must be a string"
         raise InputError(path, problem, line=number, field=field)
     if field in ("id", "url") and not value.strip():
         raise InputError(path, "must not be empty", line=number, field=field)
@@ -167,6 +175,7 @@ def build_index(stream: BinaryIO, path: Path) -> Index:
     import numpy as np
 
     stream.seek(0)
+    # The empty term, which no query has, stands for the text of a document without any.
     vocabulary: dict[str, int] = {"": _NO_TERM}
     rows: list[array[int]] = []
     offsets, ids, urls = array("q"), list[str](), list[str]()
@@ -192,6 +201,7 @@ def best_rows(scores: NDArray[np.floating[Any]], limit: int) -> list[int]:
     count = min(limit, len(scores))
     if count < 1:
         return []
+    # All that are as good as the last one: among equals the order of the file decides, not that of the partition.
     least = np.partition(scores, -count)[-count]
     rows = np.flatnonzero(scores >= least)
     return [int(row) for row in rows[np.argsort(-scores[rows], kind="stable")][:count]]
@@ -206,7 +216,9 @@ def default_cache_dir() -> Path | None:
     if os.path.isabs(base):
         return Path(base) / "cts_async" / "corpus"
     home = home_folder()
-    return None if home is None else home / ".cache" / "cts_async" / "corpus"
+    if home is None:
+        return None
+    return home / ".cache" / "cts_async" / "corpus"
 
 
 def load_index(folder: Path) -> Index | None:
@@ -276,6 +288,7 @@ class Corpus:
     ) -> None:
         self.path, self.from_cache, self.folder = path, from_cache, folder
         self._index = index
+        # Kept open: the offsets hold for this file, whatever its path names later.
         self._fd = os.dup(stream.fileno())
         self.close = weakref.finalize(self, os.close, self._fd)
         """Close the file; called when the corpus is garbage collected, too."""
@@ -291,15 +304,21 @@ class Corpus:
             with open_regular(path) as stream:
                 before = os.fstat(stream.fileno())
                 cache_dir = cache_dir or default_cache_dir()
-                folder = cache_dir and cache_dir / _key(stream)
-                if folder and (cached := load_index(folder)):
+                folder: Path | None = None
+                cached: Index | None = None
+                if cache_dir is not None:
+                    folder = cache_dir / _key(stream)
+                    cached = load_index(folder)
+                if cached is not None:
                     return cls(path, stream, cached, from_cache=True, folder=folder)
                 index = build_index(stream, path)
+                # The offsets would lead to the middle of other documents.
                 after = os.fstat(stream.fileno())
                 if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
                     raise InputError(path, "changed while it was being indexed")
-                stored = folder is not None and store_index(index, folder)
-                return cls(path, stream, index, from_cache=False, folder=folder if stored else None)
+                if folder is not None and not store_index(index, folder):
+                    folder = None
+                return cls(path, stream, index, from_cache=False, folder=folder)
         except IsADirectoryError:
             raise InputError(path, "is a directory: name the JSON Lines file in it") from None
         except OSError as error:
@@ -374,11 +393,13 @@ class Corpus:
 
     def _page(self, row: int) -> Page:
         start, end = (int(at) for at in self._index.offsets[row : row + 2])
+        # `pread`, since threads share the position of a descriptor.
         return parse_document(os.pread(self._fd, end - start, start), self.path)
 
 
 def _key(stream: BufferedReader) -> str:
     content = hashlib.file_digest(stream, "sha256").hexdigest()
+    # Another version of these may cut other words, or write other files.
     made_by = f"{_FORMAT} bm25s {version('bm25s')} jieba {version('jieba')}"
     return hashlib.sha256(f"{content} {made_by}".encode()).hexdigest()
 
@@ -396,6 +417,7 @@ class CorpusBackend:
 
     async def load(self) -> Corpus:
         """Open the corpus unless it is open. Raises InputError for an invalid file."""
+        # Instances begin at the same time: one of them indexes, the others wait for it.
         async with self._opening:
             if self._corpus is None:
                 self._corpus = await anyio.to_thread.run_sync(Corpus.open, self._path, self._cache_dir)

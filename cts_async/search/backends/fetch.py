@@ -54,7 +54,9 @@ PageKind = Literal["html", "xml", "plain"]
 _HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 _XML: Final = frozenset({"text/xml", "application/xml"})
 _PLAIN: Final = frozenset({"application/json", "application/ld+json", "application/x-ndjson"})
+# The first bytes of files that servers declare as text or not at all.
 _BINARY: Final = re.compile(rb"%PDF-|PK\x03\x04|\x89PNG|\xff\xd8\xff|GIF8|\x1f\x8b|Rar!|\x7fELF|OggS|ID3")
+# Of UTF-16, which is text although it has zero bytes.
 _BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
 _SNIFFED_BYTES: Final = 1024
 
@@ -102,7 +104,9 @@ def page_kind(content_type: str, data: bytes) -> PageKind:
         raise ToolError("the page is a PDF or another file that is not text", reason="not text")
     if declared:
         return declared
-    return "html" if start.startswith(b"<") else "plain"
+    if start.startswith(b"<"):
+        return "html"
+    return "plain"
 
 
 async def read_body(blocks: AsyncIterator[bytes], encoding: str, max_bytes: int) -> bytes:
@@ -121,7 +125,10 @@ async def read_body(blocks: AsyncIterator[bytes], encoding: str, max_bytes: int)
     async for block in blocks:
         received += len(block)
         try:
-            body += inflate.feed(block, max_bytes + 1 - len(body)) if inflate else block
+            if inflate is not None:
+                # One byte more than allowed is enough to see that the page is too large.
+                block = inflate.feed(block, max_bytes + 1 - len(body))
+            body += block
         except BrokenResponse:
             raise ToolError("the page's compression is broken", reason="not text") from None
         if max(received, len(body)) > max_bytes:
@@ -216,6 +223,7 @@ def _next(current: URL, location: str, allow: AllowList) -> URL:
 
 MAX_WORKERS: Final = 4
 _PROGRAM: Final = Path(__file__).with_name("page_text.py")
+# More than max_chars make: a page cannot fill this process either.
 _MAX_ANSWER_BYTES: Final = 64_000_000
 
 
@@ -245,23 +253,30 @@ class TextExtractor:
         request = {"bytes": len(data), "kind": kind, "charset": charset, "max_chars": max_chars}
         async with self._slots:
             answer = await self._answer(json.dumps(request).encode() + b"\n" + data)
-        text = str(answer.get("text", "")) if answer else ""
-        if not answer or not text.strip():
+        # Empty where the page had its process crash, or run out of memory.
+        text = str(answer.get("text", ""))
+        if not text.strip():
             raise ToolError("the page has no readable text", reason="no text")
         return str(answer["title"]), capped(text, max_chars, int(answer["chars"]))
 
     async def _answer(self, request: bytes) -> dict[str, int | str]:
-        worker = self._idle.pop() if self._idle else _Worker()
+        if self._idle:
+            worker = self._idle.pop()
+        else:
+            worker = _Worker()
         done = False
         try:
             with anyio.move_on_after(self.timeout_s):
                 line = await anyio.to_thread.run_sync(
                     worker.ask, request, abandon_on_cancel=True, limiter=self._threads
                 )
-                done = bool(line)
-                answer: dict[str, int | str] = orjson.loads(line) if line else {}
+                if not line:
+                    return {}
+                done = True
+                answer: dict[str, int | str] = orjson.loads(line)
                 return answer
         finally:
+            # An interrupted process would give its answer to the next page.
             if done:
                 self._idle.append(worker)
             else:
@@ -349,6 +364,7 @@ class DirectReader:
         max_chars = self._spec.max_chars
         try:
             title, text = await self._extractor.extract(page.data, page.kind, page.charset, max_chars)
+            # Walls come with status 200; taken for pages, they would be evidence.
             check_page(title, text, "")
         except ToolError as error:
             error.host = error.host or URL(page.url).host or ""
@@ -360,6 +376,7 @@ class DirectReader:
             try:
                 return await self._attempt(url)
             except HostUnavailable as error:
+                # Jitter on top of what the host asks for, since others were given the same time.
                 wait_s = (error.retry_after_s or 0.0) + full_jitter(attempt - 1, _PAUSES, self._rng)
                 if attempt == ATTEMPTS or wait_s > MAX_WAIT_S:
                     raise ToolError(str(error), reason=error.reason, host=error.host) from None
@@ -369,11 +386,16 @@ class DirectReader:
     async def _attempt(self, url: str) -> Download:
         """Download the page at `url`. HostUnavailable if another attempt may succeed, else ToolError."""
         resolver = CheckedResolver(self._allow, self._lookup)
+        # Without a cache: every connection goes to addresses that were checked for it. Slots limit their number.
         connector = aiohttp.TCPConnector(resolver=resolver, use_dns_cache=False, limit=0)
         left_s = self._spec.timeout_s
         target = checked_url(url, self._allow)
         async with aiohttp.ClientSession(
-            connector=connector, auto_decompress=False, trust_env=False, headers=_headers(self._spec)
+            # `read_body` decompresses within bounds. Proxies of the environment would connect where nobody checks.
+            connector=connector,
+            auto_decompress=False,
+            trust_env=False,
+            headers=_headers(self._spec),
         ) as session:
             for _ in range(self._spec.max_redirects + 1):
                 host = target.host or ""
@@ -381,6 +403,7 @@ class DirectReader:
                 async with slot:
                     began = anyio.current_time()
                     got = await self._exchange(session, target, left_s)
+                    # The wait for a slot does not count: it is our own limit, not the host's delay.
                     left_s -= anyio.current_time() - began
                 if isinstance(got, Download):
                     return got

@@ -77,6 +77,7 @@ def _named_charsets(data: bytes, charset: str) -> Iterator[str]:
             name = codecs.lookup(label).name
         except (LookupError, ValueError):
             continue
+        # A page may declare any codec of Python, such as one that decompresses.
         if _CHARSETS.fullmatch(name):
             yield _WIDER.get(name, name)
 
@@ -85,6 +86,7 @@ def _guessed(data: bytes) -> str:
     """Detect the charset of text that is not UTF-8 and declares none."""
     from trafilatura.utils import detect_encoding
 
+    # The beginning shows the charset, and detection takes time for each byte.
     sample = data[:20_000]
     for name in detect_encoding(sample):
         return _WIDER.get(codecs.lookup(name).name, str(name))
@@ -127,6 +129,7 @@ def _html(text: str) -> tuple[str, str]:
     main = trafilatura.extract(
         tree, output_format="txt", favor_recall=True, include_tables=True, include_comments=False
     )
+    # Pages of links and forms have no main text, and may hold the answer.
     return title, main or trafilatura.html2txt(tree)
 
 
@@ -134,6 +137,7 @@ def _xml(text: str) -> tuple[str, str]:
     """Return the text of all elements (feeds etc.). Entities and external documents are not followed."""
     from lxml import etree
 
+    # A page must neither read files of this machine nor grow by entities that expand.
     parser = etree.XMLParser(
         encoding="utf-8", resolve_entities=False, no_network=True, load_dtd=False, recover=True
     )
@@ -144,13 +148,19 @@ def _xml(text: str) -> tuple[str, str]:
     if tree is None:
         return "", ""
     title = " ".join((tree.findtext(".//{*}title") or "").split())
-    return title, "\n".join(line for part in tree.itertext() if (line := " ".join(part.split())))
+    lines: list[str] = []
+    for part in tree.itertext():
+        line = " ".join(part.split())
+        if line:
+            lines.append(line)
+    return title, "\n".join(lines)
 
 
 def answer_to(data: bytes, kind: str, charset: str, max_chars: int) -> dict[str, object]:
     """Return the answer to one request; {} for a page that cannot be read."""
     try:
         title, text = page_text(data, kind, charset)
+    # The limit below was met: the process goes on with the next page.
     except (MemoryError, RecursionError):
         return {}
     text = text.strip()
@@ -168,6 +178,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
+    # A page may grow without end while it is parsed.
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     serve(sys.stdin.buffer, sys.stdout.buffer)

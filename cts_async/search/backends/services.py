@@ -198,11 +198,14 @@ class HttpService:
     def failure(self, answer: HttpResponse, status: int, host: str, *, echo: str = "") -> CTSError:
         """Return the error that `answer` means; its `status` may stand in the body. 200: there is an `error` in it."""
         body, time_s = _error_body(answer.data), time.time()
-        message = error_message(body) if isinstance(body, Mapping) else text_value(body)
+        message = text_value(body)
+        if isinstance(body, Mapping):
+            message = error_message(body)
         text = f"{self.name}: HTTP {status}"
         line = _one_line(message)
         if line:
             text += f": {line}"
+        # Followed, it would carry the key to another host, and every further request with it.
         if 300 <= status < 400:
             return ProviderRefused(f"{text}: its address has moved; correct url in cts.toml")
         wait_s = retry_after_s(answer.headers, time_s)
@@ -211,9 +214,11 @@ class HttpService:
         meaning = None
         if not self._is_about_the_page(status):
             meaning = meaning_of(status, message, error_codes(body), echo=echo)
+        # SerpApi answers a search that finds nothing with an error.
         if meaning == "no results" and self.refusals is SEARCH_REFUSALS:
             return NoResults(text, reason="no results", host=host)
         if meaning == "wait" or (status == 429 and meaning is None):
+            # Without Retry-After the largest of the reset headers says when requests are accepted again.
             if wait_s is None:
                 wait_s = reset_s(answer.headers, time_s)
             return RateLimited(text, retry_after_s=wait_s, status=status)
@@ -227,6 +232,7 @@ class HttpService:
 
     def _is_about_the_page(self, status: int) -> bool:
         """True for a reader's errors about pages: they may quote the page, whose words are not the service's."""
+        # 432 and 433 are Tavily's: the limit of the plan, and of what is paid for by use.
         if self.refusals is SEARCH_REFUSALS or status in (429, 432, 433):
             return False
         return status == 200 or status > 403
@@ -239,6 +245,7 @@ class HttpService:
             raise ToolError(f"{self.name}: {error}", reason="failed", host=host) from None
         except ValueError:
             raise TransientError(f"{self.name}: the answer is not JSON") from None
+        # Providers send an `error` with status 200, too; an answer that has one is never a result.
         if isinstance(data, dict) and data.get("error"):
             raise self.failure(answer, http_status(bad_code(data)) or 200, host, echo=echo)
         return data
@@ -279,7 +286,13 @@ def _error_body(data: bytes) -> Any:
 
 def _one_line(text: str) -> str:
     """Return the beginning of a foreign text in one printable line."""
-    printable = "".join(char if char.isprintable() else " " for char in text[: 4 * _LINE_CHARS])
+    # Four times as many, since blanks and control characters are removed from them.
+    printable = ""
+    for char in text[: 4 * _LINE_CHARS]:
+        if char.isprintable():
+            printable += char
+        else:
+            printable += " "
     line = " ".join(printable.split())
     if len(line) <= _LINE_CHARS:
         return line
@@ -307,6 +320,7 @@ class HttpEngine(HttpService):
         further: dict[str, Any] = {}
         if spec.kind == "serper":
             further |= spec.params
+            # WebDancer's successor sets Serper's country and language by the query's language, too.
             if language_of(query) == "zh":
                 further |= spec.zh_params
         host = urlsplit(spec.url).hostname or ""
@@ -326,7 +340,9 @@ class HttpEngine(HttpService):
         not answer.
         """
         code = bad_code(data)
-        if code and http_status(code) is None and not has_only_a_message(data) and code != "false":
+        # A code that is no HTTP status, without words that say what it means: a number of the service's own.
+        is_own_code = bool(code) and code != "false" and http_status(code) is None
+        if is_own_code and not has_only_a_message(data):
             text = f"{self.name}: answered with the code {_one_line(code)} and no results"
             raise ToolError(text, reason="failed", host=host)
         if code or (value_at(data, self._spec.results) is None and has_only_a_message(data)):
@@ -346,6 +362,7 @@ class HttpEngine(HttpService):
             )
         paths, hits = self._spec.hit_fields, []
         for rank, row in enumerate(rows, 1):
+            # Services give no scores that could be compared: the rank stands for one.
             texts = {name: _text_at(row, path) for name, path in paths}
             url, title = texts["url"], texts["title"]
             if url:
@@ -393,7 +410,9 @@ class HttpReader(HttpService):
         data = self.json_of(answer, host)
         text = text_value(value_at(data, self._spec.text))
         check_report(data, text, host)
-        if not text and (code := bad_code(data)):
+        code = bad_code(data)
+        # Beside a text a code is a remark: the page was read.
+        if code and not text:
             raise self.failure(answer, http_status(code) or 200, host)
         return _text_at(data, self._spec.title), text
 
@@ -406,12 +425,15 @@ class HttpReader(HttpService):
             data = foreign_json.loads(text)
         except ValueError:
             return
-        if (code := bad_code(data)) and error_message(data):
+        code = bad_code(data)
+        # Without a message it may be a page of JSON that happens to have a field of this name.
+        if code and error_message(data):
             raise self.failure(answer, http_status(code) or 200, host)
 
 
 # --- The Jina reader
 
+# All that addresses are made of but "#", which would begin a fragment of the request: that is not sent.
 _JINA_URL_SAFE: Final = "%/:?[]@!$&'()*+,;=~"
 
 
@@ -429,12 +451,14 @@ class JinaReader(HttpReader):
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         answer = await self.ask("GET", address, headers, about=host)
+        # Asked for JSON, it may answer with text all the same: that is the page itself.
         if "json" not in answer.headers.get("Content-Type", "").lower():
             text = text_of(answer)
             self._check_text(answer, text, host)
             return "", text
         data = self.json_of(answer, host)
         code = value_at(data, "code")
+        # The status of the page's own host stands in the body of an answer of status 200.
         if isinstance(code, int) and not 200 <= code < 300:
             raise self.failure(answer, code, host)
         title, text, warning = (
@@ -487,4 +511,5 @@ def filled(template: Any, values: Mapping[str, str]) -> Any:
         return template
     if template == "{limit}":
         return int(values["limit"])
+    # In one pass: a query that contains "{key}" must not be filled again.
     return _PLACEHOLDER.sub(lambda name: values.get(name[1], name[0]), template)

@@ -101,7 +101,9 @@ def text_value(value: object) -> str:
 
 def value_at(data: Any, path: str) -> Any:
     """Return the value at a dotted path in JSON `data`, where numbers index lists; None if there is none."""
-    for part in path.split(".") if path else ():
+    if not path:
+        return data
+    for part in path.split("."):
         if isinstance(data, Mapping):
             data = data.get(part)
         elif isinstance(data, list) and part.isdecimal() and int(part) < len(data):
@@ -113,7 +115,8 @@ def value_at(data: Any, path: str) -> Any:
 
 def _first_text(body: Any, paths: Sequence[str]) -> str:
     for path in paths:
-        if text := text_value(value_at(body, path)):
+        text = text_value(value_at(body, path))
+        if text:
             return text
     return ""
 
@@ -143,6 +146,7 @@ def meaning_of(status: int, message: str, codes: str = "", *, echo: str = "") ->
     if echo:
         words = words.replace(echo, " ")
     words = f"{_ADDRESS.sub(' ', words)} {codes}"
+    # The order of the table decides: "rate limit of your plan per day" is a quota, no rate.
     for form in _forms().errors:
         if form.statuses and status not in form.statuses:
             continue
@@ -162,6 +166,7 @@ def bad_code(body: Any) -> str:
             return "false"
         code = text_value(value)
         good = code.lower() in forms.good_codes
+        # Services count their codes as they like: most good ones lie in the range of HTTP.
         if code.isdecimal() and len(code) < 10:
             good = good or 200 <= int(code) < 300
         if code and not good and not forms.good_message.fullmatch(error_message(body)):
@@ -181,6 +186,7 @@ def has_only_a_message(body: Any) -> bool:
     if not isinstance(body, Mapping):
         return False
     words = text_value(value_at(body, "message")) or text_value(value_at(body, "msg"))
+    # FastAPI has its errors there.
     words = words or text_value(value_at(body, "detail"))
     return bool(words) and not _forms().good_message.fullmatch(words)
 
@@ -193,7 +199,10 @@ def failed_sources(body: Any) -> str:
             continue
         sources: list[str] = []
         for row in rows[:10]:
-            parts = row if isinstance(row, list) else [row]
+            # SearXNG names each engine with its reason, others the source alone.
+            parts = row
+            if not isinstance(row, list):
+                parts = [row]
             texts = list(filter(None, map(text_value, parts)))
             if len(texts) > 1:
                 sources.append(f"{texts[0]} ({texts[1]})")
@@ -214,7 +223,9 @@ def check_report(body: Any, text: str, host: str) -> None:
         status = value_at(body, path)
         if isinstance(status, int) and 400 <= status < 600:
             raise ToolError(f"the page answered HTTP {status}", reason=f"http {status}", host=host)
-    if not text.strip() and (problem := _first_text(body, reader["page_error"])):
+    problem = _first_text(body, reader["page_error"])
+    # Beside a text it is a remark: the page was read.
+    if problem and not text.strip():
         line = " ".join(problem[:200].split())
         raise ToolError(f"the page could not be read: {line}", reason="no text", host=host)
 
@@ -222,7 +233,8 @@ def check_report(body: Any, text: str, host: str) -> None:
 def check_warnings(warning: str, text: str, host: str) -> None:
     """Raise ToolError for a page whose host answered with an error or a captcha, by the Jina reader's `warning`."""
     forms = _forms()
-    if refused := forms.warned_status.search(warning):
+    refused = forms.warned_status.search(warning)
+    if refused:
         raise ToolError(f"the page answered HTTP {refused[1]}", reason=f"http {refused[1]}", host=host)
     # It warns of any page with a captcha in it, such as one in a form for comments: only a page without text is one.
     if forms.warned_captcha.search(warning) and len(text) <= _WARNED_CHARS:

@@ -145,6 +145,7 @@ class ToolWork:
 
     async def attempt(self, piece: Piece, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """Return the result of `work`, or its failure as one: the agent reads of it and goes on. RunStopped passes."""
+        # The agent has continued from that failure: another result would make its paid turns another conversation.
         why = self.earlier.get(piece.name)
         if why is None:
             try:
@@ -172,6 +173,7 @@ class ToolWork:
     async def _answered(
         self, call: ToolCall, arguments: Mapping[str, Any], compute: Callable[[], Awaitable[str]]
     ) -> ToolResult:
+        # Without the turn: the same call again has the result that is recorded.
         key = step_key(call.tool, self.ctx.job.id, self.version, arguments)
 
         async def execute(_: UnusableOutput | None) -> Executed:
@@ -326,7 +328,7 @@ class Tool(ABC):
         wording = self.wording.get(prompt.rpartition(".")[2]) or self.wording["en"]
         properties: dict[str, Any] = {}
         for name, schema in self.parameters.items():
-            properties[name] = {**schema, "description": wording.parameters[name]}
+            properties[name] = dict(schema) | {"description": wording.parameters[name]}
         parameters = {"type": "object", "properties": properties, "required": list(self.parameters)}
         function = {"name": self.name, "description": wording.description, "parameters": parameters}
         return json.dumps({"type": "function", "function": function}, ensure_ascii=False)
@@ -421,7 +423,9 @@ def open_toolbox(names: Sequence[str] = DEFAULT_TOOLS) -> Toolbox:
         except LookupError:
             every_name = every_tool().names
             near = closest(name, every_name)
-            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(every_name)}"
+            hint = f"; there are {', '.join(every_name)}"
+            if near:
+                hint = f"; did you mean {near!r}?"
             raise UsageError(f"--tools: no tool is called {name!r}{hint}") from None
     if not tools:
         raise UsageError("--tools: name one tool at least")

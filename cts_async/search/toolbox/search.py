@@ -83,7 +83,9 @@ def format_search(query: str, hits: Sequence[Hit], engine: str = "") -> str:
     query = without_breaks(query)
     if not hits:
         return f"No results found for '{query}'. Try a more general query."
-    search = f"A {engine} search" if engine else "A search"
+    search = "A search"
+    if engine:
+        search = f"A {engine} search"
     head = f"{search} for '{query}' found {len(hits)} results:\n\n## Web Results\n"
     return head + "\n\n".join(_entry(number, hit) for number, hit in enumerate(hits, 1))
 
@@ -129,6 +131,7 @@ class SearchTool(Tool):
     example: ClassVar[Mapping[str, Any]] = {"query": ["words"]}
 
     def read(self, arguments: Mapping[str, Any]) -> SearchCall:
+        # Cut, not refused: the demo searches the first three, too.
         queries = distinct_texts(first_value(arguments, _QUERY_KEYS), MAX_QUERY_CHARS)[:MAX_QUERIES]
         if not queries:
             raise InvalidArguments("search needs a query")

@@ -65,6 +65,7 @@ class VisitCall(ToolCall):
     async def execute(self, work: ToolWork) -> ToolResult:
         """Read all pages for the goal; each is fetched in a step, and read in another."""
         pages = self.pages
+        # WebDancer's evidence is uncut. Here a call has one limit, whatever the number of its pages.
         share = work.tools.settings.page_chars // len(pages)
         visits = [_Visit(work, number, url, self.goal, share) for number, url in enumerate(pages, 1)]
         return await work.gather([visit.result for visit in visits])
@@ -79,6 +80,7 @@ class VisitCall(ToolCall):
                 yield CallEvent(self.tool, request, failed=failure_text(failure))
                 continue
             page, reading = records.record(f"page/{number}", "url", url), records.reading(number)
+            # Of a document on disk the evidence was recorded, of a page of the web its text.
             if "evidence" in records.response(page):
                 yield CallEvent(self.tool, request, page)
                 continue
@@ -146,6 +148,7 @@ class _Visit:
             page, key = await tools.page(self.work.ctx, self.step, self.url)
         else:
             page = await tools.reader.fetch(self.url)
+        # As a recorded page is cut: a resumed search reads the same.
         page = Page(page.id, page.url, page.title, page.text[:MAX_PAGE_CHARS])
         fetched: list[CallEvent] = []
         if key:
@@ -275,6 +278,7 @@ class VisitTool(Tool):
         """A visit to one of the links; none without links."""
         if not links:
             return ""
+        # A tiny model makes addresses up: it may choose from those that tools have shown.
         addresses = dict.fromkeys(json_literal(link) for link in links)
         call = r'visit ::= "{\"name\": \"visit\", \"arguments\": {\"url\": " url ", \"goal\": " string "}}"'
         return f"{call}\nurl ::= {' | '.join(addresses)}"

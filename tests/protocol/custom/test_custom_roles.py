@@ -121,71 +121,9 @@ def test_a_changed_file_is_another_system_and_refused_under_the_same_name(tmp_pa
         played(tmp_path, f"{changed}:ask", FakeProvider(PROVIDER), limit=1)
 
 
-BAD = """
-import sys, time
+BAD_IMPORTS = """
+import asyncio, sys, time
 from cts_async import role
-
-@role("clarifier")
-async def raises(view):
-    if view.blurred_query.startswith("Brack"):
-        raise ValueError("no idea about islands")
-    return ["What?", "Where?"]
-
-@role("clarifier")
-def exits(view):
-    if view.blurred_query.startswith("Brack"):
-        sys.exit("giving up")
-    return ["What?", "Where?"]
-
-@role("clarifier", timeout_s=0.2)
-async def hangs(view):
-    import asyncio
-    if view.blurred_query.startswith("Brack"):
-        await asyncio.sleep(60)
-    return ["What?", "Where?"]
-
-@role("clarifier", timeout_s=0.2)
-def hangs_in_a_thread(view):
-    if view.blurred_query.startswith("Brack"):
-        time.sleep(60)
-    return ["What?", "Where?"]
-
-@role("clarifier", timeout_s=0.2)
-async def waits_for_a_thread_that_hangs(view):
-    import asyncio
-    if view.blurred_query.startswith("Brack"):
-        await asyncio.to_thread(time.sleep, 30)
-    return ["What?", "Where?"]
-
-@role("clarifier")
-def stops_an_iteration(view):
-    return next(iter(())) if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
-
-@role("clarifier")
-async def returns_one(view):
-    return ["What?"] if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
-
-@role("clarifier")
-async def returns_a_number(view):
-    return 7 if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
-
-@role("clarifier")
-async def prints(view):
-    print("{}" * 20)
-    return ["What?", "Where?"]
-
-@role("clarifier")
-async def asks_nobody(view, llm):
-    if view.blurred_query.startswith("Brack"):
-        await llm("hello", model="nobody-knows-it")
-    return ["What?", "Where?"]
-
-@role("clarifier")
-async def is_cancelled_by_itself(view):
-    import asyncio
-    if view.blurred_query.startswith("Brack"):
-        raise asyncio.CancelledError
-    return ["What?", "Where?"]
 
 class Panic(BaseException):
     "As extension modules in Rust raise it."
@@ -199,81 +137,62 @@ class HostileList(list):
     def __iter__(self):
         raise ValueError("no items")
 
-@role("clarifier")
-async def panics(view):
-    if view.blurred_query.startswith("Brack"):
-        raise Panic("out of \\x1b[31m cheese \\ud800")
-    return ["What?", "Where?"]
+def recurse_for_ever():
+    return recurse_for_ever()
 
-@role("clarifier")
-def panics_in_a_thread(view):
-    if view.blurred_query.startswith("Brack"):
-        raise BaseExceptionGroup("several", [Panic("out of cheese")])
-    return ["What?", "Where?"]
-
-@role("clarifier")
-async def recurses(view):
-    return recurses_for_ever() if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
-
-def recurses_for_ever():
-    return recurses_for_ever()
-
-@role("clarifier")
-async def returns_an_object(view):
-    return Hostile() if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
-
-@role("clarifier")
-async def returns_a_hostile_list(view):
-    return HostileList("ab") if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
-
-@role("clarifier")
-async def returns_a_long_number(view):
-    return 10**10_000 if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
-
-@role("clarifier")
-async def returns_too_much(view):
-    return ["x" * 200_000, "y"] if view.blurred_query.startswith("Brack") else ["What?", "Where?"]
-
-@role("clarifier")
-async def cancels_its_task(view):
-    import asyncio
-    if view.blurred_query.startswith("Brack"):
-        asyncio.current_task().cancel()
-    return ["What?", "Where?"]
-
-@role("clarifier")
-async def asks_nobody_for_ever(view, llm):
-    while view.blurred_query.startswith("Brack"):
-        try:
-            await llm("hello", model="nobody-knows-it")
-        except Exception:
-            pass
-    return ["What?", "Where?"]
-
-@role("clarifier")
-def asks_nobody_for_ever_in_a_thread(view, llm):
-    while view.blurred_query.startswith("Brack"):
-        try:
-            llm("hello", model="nobody-knows-it")
-        except Exception:
-            pass
-    return ["What?", "Where?"]
-
-@role("clarifier")
-async def fails_for_ever(view, llm):
-    while view.blurred_query.startswith("Brack"):
-        try:
-            await llm("hello", model="fake", temperature=object())
-        except Exception:
-            pass
-    return ["What?", "Where?"]
 """
+FOR_EVER = "while True:\n            try: {}\n            except Exception: pass"
+BAD_BODIES = {
+    "async def raises(view)": 'raise ValueError("no idea about islands")',
+    "def exits(view)": 'sys.exit("giving up")',
+    "async def hangs(view)": "await asyncio.sleep(60)",
+    "def hangs_in_a_thread(view)": "time.sleep(60)",
+    "async def waits_for_a_thread_that_hangs(view)": "await asyncio.to_thread(time.sleep, 30)",
+    "def stops_an_iteration(view)": "return next(iter(()))",
+    "async def returns_one(view)": 'return ["What?"]',
+    "async def returns_a_number(view)": "return 7",
+    "async def asks_nobody(view, llm)": 'await llm("hello", model="nobody-knows-it")',
+    "async def is_cancelled_by_itself(view)": "raise asyncio.CancelledError",
+    "async def panics(view)": r'raise Panic("out of \x1b[31m cheese \ud800")',
+    "def panics_in_a_thread(view)": 'raise BaseExceptionGroup("several", [Panic("out of cheese")])',
+    "async def recurses(view)": "return recurse_for_ever()",
+    "async def returns_an_object(view)": "return Hostile()",
+    "async def returns_a_hostile_list(view)": 'return HostileList("ab")',
+    "async def returns_a_long_number(view)": "return 10**10_000",
+    "async def returns_too_much(view)": 'return ["x" * 200_000, "y"]',
+    "async def cancels_its_task(view)": "asyncio.current_task().cancel()",
+    "async def asks_nobody_for_ever(view, llm)": FOR_EVER.format(
+        'await llm("hello", model="nobody-knows-it")'
+    ),
+    "def asks_nobody_for_ever_in_a_thread(view, llm)": FOR_EVER.format(
+        'llm("hello", model="nobody-knows-it")'
+    ),
+    "async def fails_for_ever(view, llm)": FOR_EVER.format(
+        'await llm("hello", model="fake", temperature=object())'
+    ),
+}
+"""By head: what the function does for the first query; of any other it asks two good questions."""
+TIMED = ("hangs", "waits")
+
+
+def bad_functions() -> str:
+    """A file of clarifiers, each of which fails for the first query of the sample."""
+    text = BAD_IMPORTS
+    for head, body in BAD_BODIES.items():
+        name = head.removeprefix("async ").removeprefix("def ")
+        limit = ", timeout_s=0.2" if name.startswith(TIMED) else ""
+        text += f'@role("clarifier"{limit})\n{head}:\n    if view.blurred_query.startswith("Brack"):\n'
+        text += f'        {body}\n    return ["What?", "Where?"]\n\n'
+    return text
+
+
+BAD = bad_functions()
 
 
 @pytest.mark.parametrize(
     ("function", "kind", "message"),
     [
-        ("raises", "role", "ValueError: no idea about islands (my_lab.py:8)"),
+        ("raises", "role", "ValueError: no idea about islands (my_lab.py:23)"),
         ("exits", "role", "SystemExit: giving up"),
         ("hangs", "timeout", "no reply within 0.2 s"),
         ("hangs_in_a_thread", "timeout", "no reply within 0.2 s"),
@@ -337,10 +256,20 @@ def test_time_that_a_model_takes_does_not_count_as_the_functions(tmp_path: Path)
     assert "no reply within 0.3 s" in failed[0]["error"]["message"]
 
 
+PRINTING = """
+from cts_async import role
+
+@role("clarifier")
+async def prints(view):
+    print("{}" * 20)
+    return ["What?", "Where?"]
+"""
+
+
 def test_what_a_function_prints_goes_to_standard_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = script(tmp_path, "my_lab.py", BAD)
+    path = script(tmp_path, "my_lab.py", PRINTING)
     assert len(played(tmp_path, f"{path}:prints", FakeProvider(PROVIDER))) == 4
     captured = capsys.readouterr()
     assert captured.out == ""
