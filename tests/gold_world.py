@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 DOCUMENTS = (
     ("ferry", "The winter ferry leaves North Quay at 07:20. The crossing takes 50 minutes."),
@@ -35,7 +34,3 @@ def write_world(
     ]
     corpus.write_text("".join(json.dumps(page) + "\n" for page in pages))
     return data, corpus
-
-
-def lines_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

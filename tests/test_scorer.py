@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from written_files import write_lines
 
 from cts_async import scorer
 from cts_async.scorer import (
@@ -37,13 +38,6 @@ labels = st.sampled_from(["full", "partial", "none"])
 weights = st.floats(min_value=1e-6, max_value=1e6) | st.integers(min_value=1, max_value=3)
 judged = st.lists(st.tuples(weights, labels), min_size=1, max_size=30)
 finite_scores = st.lists(st.floats(min_value=0, max_value=100), min_size=1, max_size=50)
-
-
-def write(path: Path, *lines: object) -> Path:
-    """Write one line each: text as it stands, anything else as JSON."""
-    texts = [line if isinstance(line, str) else json.dumps(line, ensure_ascii=False) for line in lines]
-    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
-    return path
 
 
 def nuggets(*pairs: tuple[Any, Any]) -> list[dict[str, Any]]:
@@ -188,7 +182,7 @@ def test_summary_is_numpys(scores: list[float]) -> None:
 
 
 def test_results_are_scored_and_failures_counted_apart(tmp_path: Path) -> None:
-    path = write(
+    path = write_lines(
         tmp_path / "results.jsonl",
         item("a", (3, "full"), (1, "none"), restore_score_100=75.0),  # 3 / 4
         item("b", (1, "partial"), error=None),
@@ -209,7 +203,7 @@ def test_results_are_scored_and_failures_counted_apart(tmp_path: Path) -> None:
 
 
 def test_last_line_of_an_id_counts_and_an_error_outweighs_nuggets(tmp_path: Path) -> None:
-    path = write(
+    path = write_lines(
         tmp_path / "r.jsonl",
         failure("a"),
         item("b", (1, "full")),
@@ -228,7 +222,7 @@ def test_order_of_lines_chooses_between_no_two_verdicts(tmp_path: Path, piped: b
     fine = [item("a", (1, "full")), *changed, *digests, item("a", (1, "full"))]
     expected = {"a": 100.0, "b": 100.0, "c": 100.0}
     for last, refused in ((None, False), (item("a", (1, "none")), True)):
-        path = write(tmp_path / "r.jsonl", *fine, *([last] if last else []))
+        path = write_lines(tmp_path / "r.jsonl", *fine, *([last] if last else []))
         with path.open("rb") as file:
             reader, writer = os.pipe()
             os.write(writer, file.read())
@@ -248,7 +242,7 @@ def test_order_of_lines_chooses_between_no_two_verdicts(tmp_path: Path, piped: b
 @pytest.mark.parametrize("label", ["coverage", "label", "cov"])
 def test_other_spellings_of_the_release_are_understood(tmp_path: Path, field: str, label: str) -> None:
     rows = [{"id": "N1", "weight": 3, label: "full"}, {"id": "N2", "weight": 1, label: "partial"}]
-    path = write(tmp_path / "per_item.jsonl", {"qid": 7, field: rows})
+    path = write_lines(tmp_path / "per_item.jsonl", {"qid": 7, field: rows})
     assert read_outcomes(path) == {"7": 87.5}  # (3 + 0.5) / 4
 
 
@@ -277,7 +271,7 @@ def test_file_torn_at_any_byte_keeps_all_whole_lines(tmp_path: Path) -> None:
 
 def test_stored_score_that_disagrees_is_reported(tmp_path: Path) -> None:
     told: list[str] = []
-    path = write(
+    path = write_lines(
         tmp_path / "r.jsonl",
         item("a", (1, "full"), restore_score_100=100.0000001),
         item("b", (1, "full"), restore_score_100=None),
@@ -317,7 +311,7 @@ def test_stored_score_that_disagrees_is_reported(tmp_path: Path) -> None:
     ],
 )
 def test_any_other_broken_line_is_refused_by_its_number(tmp_path: Path, line: object, problem: str) -> None:
-    path = write(tmp_path / "r.jsonl", item("ok", (1, "full")), line, item("ok2", (1, "full")))
+    path = write_lines(tmp_path / "r.jsonl", item("ok", (1, "full")), line, item("ok2", (1, "full")))
     with pytest.raises(BadInput) as caught:
         read_outcomes(path)
     assert str(caught.value).startswith(f"{path}:2: ")
@@ -337,14 +331,14 @@ HINT = " (--skip-bad-gold leaves such lines out)"
 
 def test_weights_come_from_the_gold_by_id_then_by_query(tmp_path: Path) -> None:
     gold = read_gold(
-        write(
+        write_lines(
             tmp_path / "gold.jsonl",
             gold_line(3, 1, id="a", fused_query="qa"),
             {"fused_query": "qb", "nuggets": [{"id": "N1", "weight": 2}]},
             gold_line(1, id="c", fused_query="qc"),
         )
     )
-    path = write(
+    path = write_lines(
         tmp_path / "r.jsonl",
         # The line's own weights, and the order of its nuggets, are of no account: 1 / (3 + 1).
         {
@@ -359,8 +353,8 @@ def test_weights_come_from_the_gold_by_id_then_by_query(tmp_path: Path) -> None:
 
 
 def test_gold_says_how_many_are_expected(tmp_path: Path) -> None:
-    gold = read_gold(write(tmp_path / "g.jsonl", *(gold_line(1, id=name) for name in "abcd")))
-    path = write(tmp_path / "r.jsonl", item("a", (1, "full")), failure("b"))
+    gold = read_gold(write_lines(tmp_path / "g.jsonl", *(gold_line(1, id=name) for name in "abcd")))
+    path = write_lines(tmp_path / "r.jsonl", item("a", (1, "full")), failure("b"))
     summary = score_file(path, gold)
     assert (summary.n_expected, summary.n_scored, summary.n_failed) == (4, 1, 1)
 
@@ -378,14 +372,14 @@ def test_gold_says_how_many_are_expected(tmp_path: Path) -> None:
 )
 def test_judgments_that_do_not_fit_the_gold_are_refused(tmp_path: Path, line: object, problem: str) -> None:
     gold = read_gold(
-        write(
+        write_lines(
             tmp_path / "g.jsonl",
             gold_line(1, 1, id="a"),
             gold_line(1, id="b", fused_query="same"),
             gold_line(2, id="c", fused_query="same"),
         )
     )
-    path = write(tmp_path / "r.jsonl", line)
+    path = write_lines(tmp_path / "r.jsonl", line)
     with pytest.raises(BadInput) as caught:
         read_outcomes(path, gold)
     assert str(caught.value).startswith(f"{path}:1: {problem}")
@@ -403,7 +397,7 @@ def test_judgments_that_do_not_fit_the_gold_are_refused(tmp_path: Path, line: ob
     ],
 )
 def test_broken_gold_is_refused(tmp_path: Path, lines: list[object], problem: str) -> None:
-    path = write(tmp_path / "gold.jsonl", *lines)
+    path = write_lines(tmp_path / "gold.jsonl", *lines)
     path.write_text(
         path.read_text().removesuffix("\n")
     )  # a torn gold is no gold: half of it would be missing
@@ -414,7 +408,7 @@ def test_broken_gold_is_refused(tmp_path: Path, lines: list[object], problem: st
 
 def test_items_of_bad_gold_lines_are_left_out_and_reported(tmp_path: Path) -> None:
     told: list[str] = []
-    path = write(
+    path = write_lines(
         tmp_path / "gold.jsonl",
         gold_line(3, 1, id="a", fused_query="qa"),
         gold_line(id="b", fused_query="qb"),
@@ -426,7 +420,7 @@ def test_items_of_bad_gold_lines_are_left_out_and_reported(tmp_path: Path) -> No
         f"{path}:3: left out: nugget 'N2': weight None is not a positive finite number (weights can come from --gold)",
         f"{path}: 2 of 3 lines of gold are left out, and the items that they are about",
     ]
-    judged = write(
+    judged = write_lines(
         tmp_path / "r.jsonl",
         item("a", (1, "full"), (1, "none")),
         item("b", (1, "full")),
@@ -447,13 +441,13 @@ def test_items_of_bad_gold_lines_are_left_out_and_reported(tmp_path: Path) -> No
 def test_files_are_tabled_and_the_exit_code_tells_failures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    good = write(tmp_path / "good.jsonl", item("a", (3, "full"), (2, "partial"), (1, "none")))
+    good = write_lines(tmp_path / "good.jsonl", item("a", (3, "full"), (2, "partial"), (1, "none")))
     assert main([str(good)]) == 0
     header, row = capsys.readouterr().out.splitlines()
     assert header.split() == ["expected", "scored", "failed", "mean", "p50", "p90", "min", "max", "file"]
     assert row.split() == ["1", "1", "0", *["66.667"] * 5, str(good)]
     assert header.index("file") == row.index(str(good)) < 80, "the numbers fit a narrow screen"
-    bad = write(tmp_path / "bad.jsonl", failure("a"), {"id": "b", "nuggets": None})
+    bad = write_lines(tmp_path / "bad.jsonl", failure("a"), {"id": "b", "nuggets": None})
     assert main([str(good), str(bad)]) == 1
     header, first, second = capsys.readouterr().out.splitlines()
     assert header.split()[:4] == ["expected", "scored", "failed", "unjudged"]
@@ -464,8 +458,8 @@ def test_files_are_tabled_and_the_exit_code_tells_failures(
 def test_json_has_full_precision_and_an_empty_file_no_items(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = write(tmp_path / "r.jsonl", item("a", (2, "full"), (1, "none")))
-    assert main([str(path), str(write(tmp_path / "empty.jsonl")), "--json"]) == 0
+    path = write_lines(tmp_path / "r.jsonl", item("a", (2, "full"), (1, "none")))
+    assert main([str(path), str(write_lines(tmp_path / "empty.jsonl")), "--json"]) == 0
     row, empty = json.loads(capsys.readouterr().out)
     assert (row["file"], row["mean"]) == (str(path), 100 * (2 / 3))
     assert list(row) == ["file", *Summary.__dataclass_fields__]
@@ -473,8 +467,8 @@ def test_json_has_full_precision_and_an_empty_file_no_items(
 
 
 def test_bad_input_is_one_clear_line_and_no_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    good, missing = write(tmp_path / "good.jsonl", item("a", (1, "full"))), tmp_path / "none.jsonl"
-    bad = write(tmp_path / "bad.jsonl", item("a", (1, "ful")))
+    good, missing = write_lines(tmp_path / "good.jsonl", item("a", (1, "full"))), tmp_path / "none.jsonl"
+    bad = write_lines(tmp_path / "bad.jsonl", item("a", (1, "ful")))
     problem = f"{bad}:1: nugget 'N1': coverage 'ful' is not one of full, partial, none"
     for words, said in (
         ([good, bad], problem),
@@ -513,7 +507,7 @@ def test_only_regular_files_are_read(
 
 
 def test_pipe_of_the_shell_is_read(tmp_path: Path) -> None:
-    path = write(tmp_path / "r.jsonl", item("a", (1, "full")))
+    path = write_lines(tmp_path / "r.jsonl", item("a", (1, "full")))
     command = f"{sys.executable} {scorer.__file__} --json <(cat {path}) /dev/stdin < {path}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert done.stderr == ""
@@ -525,8 +519,8 @@ def test_names_of_files_cannot_steer_the_terminal(
 ) -> None:
     folder = tmp_path / os.fsdecode(b"\x1b]0;title\x07\x1b[2J\xff")
     folder.mkdir()
-    write(folder / "results.jsonl", item("a", (1, "full")))
-    write(folder / "torn.jsonl", item("a", (1, "full")), "{").write_bytes(b"{")
+    write_lines(folder / "results.jsonl", item("a", (1, "full")))
+    write_lines(folder / "torn.jsonl", item("a", (1, "full")), "{").write_bytes(b"{")
     for words in (
         [str(folder)],
         [str(folder / "torn.jsonl")],
@@ -558,7 +552,9 @@ def test_copy_of_the_file_runs_anywhere(tmp_path: Path, flags: list[str]) -> Non
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     copy = shutil.copy(scorer.__file__, tmp_path / "my_scorer.py")
-    path = write(elsewhere / "r.jsonl", item("甲", (3, "full"), (1, "partial")), failure("b"), '{"id": "c"')
+    path = write_lines(
+        elsewhere / "r.jsonl", item("甲", (3, "full"), (1, "partial")), failure("b"), '{"id": "c"'
+    )
     path.write_text(path.read_text(encoding="utf-8").removesuffix("\n"), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, *flags, copy, "r.jsonl", "--json"],
@@ -600,7 +596,7 @@ _NUGGET = '{"id":"n1","weight":%s,"coverage":%s}'
     ids=["weight", "coverage", "score", "stored score", "answer"],
 )
 def test_deep_json_is_refused_by_line(tmp_path: Path, fields: str) -> None:
-    path = write(tmp_path / "r.jsonl", item("a", (1, "full")))
+    path = write_lines(tmp_path / "r.jsonl", item("a", (1, "full")))
     with path.open("a", encoding="utf-8") as file:
         file.write(f'{{"id":"b",{fields}}}\n')
     with pytest.raises(BadInput, match="r.jsonl:2: the JSON is nested deeper than 100 levels"):
@@ -613,15 +609,15 @@ def test_depth_that_other_fields_may_have_and_many_nuggets_are_read(tmp_path: Pa
     trace: list[Any] = []
     for _ in range(98):
         trace = [trace]
-    path = write(tmp_path / "r.jsonl", {"id": "a", "nuggets": nuggets, "trace": trace})
+    path = write_lines(tmp_path / "r.jsonl", {"id": "a", "nuggets": nuggets, "trace": trace})
     assert read_outcomes(path) == {"a": 100.0}
-    write(path, {"id": "a", "nuggets": nuggets, "trace": [trace]})
+    write_lines(path, {"id": "a", "nuggets": nuggets, "trace": [trace]})
     with pytest.raises(BadInput, match="nested deeper"):
         read_outcomes(path)
 
 
 def test_message_about_a_long_label_is_short(tmp_path: Path) -> None:
-    path = write(tmp_path / "r.jsonl", item("a", (1, "x" * 1_000_000)))
+    path = write_lines(tmp_path / "r.jsonl", item("a", (1, "x" * 1_000_000)))
     with pytest.raises(BadInput) as refused:
         read_outcomes(path)
     assert len(refused.value.problem) < 500
@@ -632,7 +628,7 @@ def test_items_without_an_answer_are_0_if_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Full is 100; three have no answer; another error stays a failure, an unjudged answer unjudged."""
-    path = write(
+    path = write_lines(
         tmp_path / "r.jsonl",
         item("a", (1, "full")),
         {"id": "b", "error": {"step": "candidate", "kind": "no_answer", "message": "the answer is null"}},
@@ -648,7 +644,7 @@ def test_items_without_an_answer_are_0_if_asked_for(
     assert (usual.n_scored, usual.n_failed, usual.mean, usual.mean_failed_as_0) == (1, 3, 100.0, 25.0)
     # As `cts judge` reads them, a null answer is empty and a stored score is a verdict: (0 + 40 + 80) / 3.
     more = [{"id": "a", "answer": None}, {"id": "b", "answer": "", "restore_score_100": 40}]
-    other = write(tmp_path / "other.jsonl", *more, {"id": "c", "restore_score_100": 80})
+    other = write_lines(tmp_path / "other.jsonl", *more, {"id": "c", "restore_score_100": 80})
     assert score_file(other, empty_is_zero=True).mean == 40.0
     assert main([str(path), "--json", "--empty-answers", "zero"]) == 1
     assert json.loads(capsys.readouterr().out)[0]["mean"] == 25.0

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from cts_async.errors import InputError
+
 Write = Callable[..., Path]
 
 
@@ -33,6 +35,35 @@ def as_text(content: Any) -> str:
     if isinstance(content, list):
         return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in content)
     return json.dumps(content)
+
+
+def write_lines(path: Path | str, *rows: object) -> Path:
+    """Write one row a line, text as it stands and anything else as JSON."""
+    texts = [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False) for row in rows]
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return file
+
+
+def read_lines(path: Path | str) -> list[dict[str, Any]]:
+    """Read a file of JSON Lines."""
+    return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
+
+
+def write_config(folder: Path, text: str) -> Path:
+    """Write a cts.toml."""
+    path = folder / "cts.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def refused(read: Callable[[Path], Any], path: Path) -> InputError:
+    """Return the error of reading a file, which begins with the file's path."""
+    with pytest.raises(InputError) as caught:
+        read(path)
+    assert str(caught.value).startswith(str(path))
+    return caught.value
 
 
 def shared_folder(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:

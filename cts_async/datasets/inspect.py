@@ -52,7 +52,8 @@ def spread(numbers: Sequence[int]) -> dict[str, float]:
 
 def contents_of(dataset: Dataset, fields: Mapping[str, str] | None = None) -> Contents:
     """Read instances, gold and annotations to their end. Raises InputError for whatever is wrong with them."""
-    ids, queries, intents = set[int](), set[int](), set[int]()  # hashes, to save memory
+    # Hashes and arrays, to save memory.
+    ids, queries, intents = set[int](), set[int](), set[int]()
     languages: Counter[str] = Counter()
     nuggets, query_chars, intent_chars = array("q"), array("q"), array("q")
     alike = 0
@@ -79,7 +80,8 @@ def contents_of(dataset: Dataset, fields: Mapping[str, str] | None = None) -> Co
     if dataset.annotations is not None:
         facts |= _annotation_facts(dataset.annotations(), ids, queries)
     facts["languages"] = dict(languages)
-    facts |= {"query_chars": spread(query_chars), "intent_chars": spread(intent_chars)}
+    facts["query_chars"] = spread(query_chars)
+    facts["intent_chars"] = spread(intent_chars)
     return Contents(facts, dataset.notes)
 
 
@@ -88,13 +90,14 @@ def _gold_facts(
 ) -> dict[str, Any]:
     """Count the gold's records, and those that belong to no instance."""
     gold = read_gold(path, fields)
+    # A record with an id and a query is there under both: by its line it counts once.
     unused = {record.line for record in gold.records()}
-    records = len(unused)
+    n_records = len(unused)
     for instance in instances:
         record = gold.by_query.get(normalise(instance.intent)) or gold.by_id.get(instance.id)
         if record is not None:
             unused.discard(record.line)
-    return {"path": str(path), "records": records, "unused": len(unused)}
+    return {"path": str(path), "records": n_records, "unused": len(unused)}
 
 
 def _annotation_facts(annotations: Annotations, ids: set[int], queries: set[int]) -> dict[str, Any]:
@@ -107,12 +110,16 @@ def _annotation_facts(annotations: Annotations, ids: set[int], queries: set[int]
         n_questions.append(len(query.questions))
         if query.ambiguity is not None:
             levels[query.ambiguity] += 1
-    n_pairs = [len(pairs) for id, pairs in annotations.pairs.items() if hash(id) in ids]
+    n_pairs: list[int] = []
+    for id, pairs in annotations.pairs.items():
+        if hash(id) in ids:
+            n_pairs.append(len(pairs))
     facts: dict[str, Any] = {
         "annotated_questions": {"total": sum(n_questions)} | spread(n_questions),
         "human_answers": {"total": sum(n_pairs), "instances": len(n_pairs)} | spread(n_pairs),
     }
     if levels:
+        # JSON has no numbers as keys.
         facts["ambiguity"] = {str(level): n for level, n in sorted(levels.items())}
     return facts
 
@@ -133,6 +140,7 @@ def open_to_inspect(
         return kind.inspect(target, gold)
     dataset = open_dataset(spec, gold, fields)
     kind = kind or FILE
+    # All that the dataset is read from: `convert` must not write over one of them.
     paths = (dataset.path,) + dataset.more_paths
     for path in (dataset.gold_path, dataset.corpus):
         if path is not None:
@@ -159,12 +167,15 @@ def item_of(inspected: Inspected, id: str) -> Item:
     raise UsageError(f"--id {id}: not in {inspected.paths[0]}; there are {', '.join(map(repr, close))} ...")
 
 
-def _nugget_row(nugget: Nugget) -> dict[str, Any]:
-    """Return a nugget as a gold file has it."""
-    row: dict[str, Any] = {"id": nugget.id, "text": nugget.text, "weight": nugget.weight}
-    if nugget.source_ids:
-        row["source_ids"] = list(nugget.source_ids)
-    return row
+def _nugget_rows(nuggets: Iterable[Nugget]) -> list[dict[str, Any]]:
+    """Return nuggets as a gold file has them."""
+    rows: list[dict[str, Any]] = []
+    for nugget in nuggets:
+        row: dict[str, Any] = {"id": nugget.id, "text": nugget.text, "weight": nugget.weight}
+        if nugget.source_ids:
+            row["source_ids"] = list(nugget.source_ids)
+        rows.append(row)
+    return rows
 
 
 def _instance_items(dataset: Dataset) -> Iterator[Item]:
@@ -176,11 +187,13 @@ def _instance_items(dataset: Dataset) -> Iterator[Item]:
             "id": instance.id,
             "blurred_query": instance.query,
             "fused_query": instance.intent,
-            "nuggets": [_nugget_row(nugget) for nugget in instance.nuggets],
+            "nuggets": _nugget_rows(instance.nuggets),
         }
         if annotations is not None:
-            pairs = annotations.pairs.get(instance.id, ())
-            item["human_answers"] = [{"question": question, "answer": answer} for question, answer in pairs]
+            human_answers: list[dict[str, str]] = []
+            for question, answer in annotations.pairs.get(instance.id, ()):
+                human_answers.append({"question": question, "answer": answer})
+            item["human_answers"] = human_answers
             item["ambiguity"] = None
             if instance.query in annotations.queries:
                 item["ambiguity"] = annotations.queries[instance.query].ambiguity
@@ -193,27 +206,30 @@ def _instance_items(dataset: Dataset) -> Iterator[Item]:
 def _gold_contents(path: str, fields: Mapping[str, str]) -> Contents:
     gold = read_gold(Path(path), fields)
     # A record with an id and a query is there under both: by its line it counts once.
-    records = {record.line: record for record in gold.records()}
+    record_by_line = {record.line: record for record in gold.records()}
     weights: list[float] = []
-    for record in records.values():
-        weights += [nugget.weight for nugget in record.nuggets]
-    facts = {"records": len(records), "nuggets": len(weights), "mean_weight": sum(weights) / len(weights)}
+    for record in record_by_line.values():
+        for nugget in record.nuggets:
+            weights.append(nugget.weight)
+    mean_weight = sum(weights) / len(weights)
+    facts = {"records": len(record_by_line), "nuggets": len(weights), "mean_weight": mean_weight}
     return Contents(facts, gold.notes)
 
 
 def _candidates_contents(path: str, fields: Mapping[str, str]) -> Contents:
     """`path`: a file, a pattern or a directory."""
     files = candidate_files(path)
-    answers = failed = empty = 0
+    n_answers = n_failed = n_empty = 0
     for line in read_candidates(files, fields):
         if isinstance(line, FailedLine):
-            failed += 1
-        else:
-            answers += 1
-            empty += not line.candidate.answer
-    if not answers + failed:
+            n_failed += 1
+            continue
+        n_answers += 1
+        if not line.candidate.answer:
+            n_empty += 1
+    if n_answers + n_failed == 0:
         raise InputError(path, "contains no candidate answers")
-    return Contents({"candidates": answers, "files": len(files), "empty": empty, "failed": failed})
+    return Contents({"candidates": n_answers, "files": len(files), "empty": n_empty, "failed": n_failed})
 
 
 def _qrels_contents(path: str, fields: Mapping[str, str]) -> Contents:
@@ -221,12 +237,13 @@ def _qrels_contents(path: str, fields: Mapping[str, str]) -> Contents:
     n_judgments = n_relevant = 0
     for grades in qrels.values():
         n_judgments += len(grades)
+        # TREC gives spam a grade below 0.
         n_relevant += sum(grade > 0 for grade in grades.values())
     return Contents({"judgments": n_judgments, "relevant": n_relevant, "topics": len(qrels)})
 
 
 def _run_contents(path: str, fields: Mapping[str, str]) -> Contents:
-    depths = [len(ranking) for ranking in read_ranking(Path(path)).values()]
+    depths = list(map(len, read_ranking(Path(path)).values()))
     return Contents({"topics": len(depths), "documents": {"total": sum(depths)} | spread(depths)})
 
 
@@ -265,10 +282,13 @@ def convert(source: Inspected, to: Path, *, limit: int | None = None, force: boo
         raise UsageError(f"--to {to}: the name must end in {', '.join(JSONL_SUFFIXES + CSV_SUFFIXES)}")
     if as_csv and source.dataset is None:
         raise UsageError(f"--to {to}: panes contain lists, which CSV cannot hold; write them as .jsonl")
-    if to.exists() and any(path.exists() and path.samefile(to) for path in source.paths):
-        raise UsageError(f"--to {to}: that is the dataset itself; choose another name")
-    if to.exists() and not force:
-        raise UsageError(f"--to {to}: exists already; --force replaces it")
+    if to.exists():
+        for path in source.paths:
+            # Even with `force`, and by the file itself: a link has another name.
+            if path.exists() and path.samefile(to):
+                raise UsageError(f"--to {to}: that is the dataset itself; choose another name")
+        if not force:
+            raise UsageError(f"--to {to}: exists already; --force replaces it")
     rows: Iterator[Item] = source.items()
     if source.dataset is not None:
         rows = map(instance_row, source.dataset.instances())
@@ -277,7 +297,10 @@ def convert(source: Inspected, to: Path, *, limit: int | None = None, force: boo
         if as_csv:
             file.write(_csv_line(CSV_COLUMNS))
         for row in islice(rows, limit):
-            file.write(_csv_row(to, row) if as_csv else _json_line(row))
+            if as_csv:
+                file.write(_csv_row(to, row))
+            else:
+                file.write(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE))
             n += 1
     return n
 
@@ -290,12 +313,8 @@ def instance_row(instance: Instance) -> dict[str, Any]:
         "blurred_query": instance.query,
     }
     if instance.nuggets:
-        row["gold"] = {"nuggets": [_nugget_row(nugget) for nugget in instance.nuggets]}
+        row["gold"] = {"nuggets": _nugget_rows(instance.nuggets)}
     return row
-
-
-def _json_line(row: Any) -> bytes:
-    return orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _csv_row(to: Path, row: Mapping[str, Any]) -> bytes:
@@ -303,7 +322,7 @@ def _csv_row(to: Path, row: Mapping[str, Any]) -> bytes:
     if "gold" in row:
         gold = orjson.dumps(row["gold"]).decode()
     cells = [row["id"], row["fused_query"], row["blurred_query"], gold]
-    if any("\0" in cell for cell in cells):
+    if "\0" in "".join(cells):
         problem = f"{row['id']} contains a NUL character, which CSV cannot hold; write it as .jsonl"
         raise UsageError(f"--to {to}: {problem}")
     return _csv_line(cells)
@@ -313,7 +332,7 @@ def _csv_line(cells: Sequence[str]) -> bytes:
     line = io.StringIO()
     # By default the csv module of Python 3.11 leaves a lone carriage return unquoted, and then refuses to read it.
     quoting: Literal[0, 1] = csv.QUOTE_MINIMAL
-    if any("\r" in cell for cell in cells):
+    if "\r" in "".join(cells):
         quoting = csv.QUOTE_ALL
     csv.writer(line, lineterminator="\n", quoting=quoting).writerow(cells)
     return line.getvalue().encode()

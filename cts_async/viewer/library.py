@@ -46,8 +46,8 @@ _COPY_NS: Final = 2_000_000_000
 _SUMMARY_KEYS: Final = frozenset(
     {"n_scored", "n_unjudged", "n_failed", "ua_unknown_rate", "cost_usd", "judge", "judges"}
 )
-_NO_COSTS: Final = {"cost_usd": None, "priced_usd": None, "unpriced_models": 0}
-_NOT_COUNTED: Final = {
+_NO_COSTS: Final[Json] = {"cost_usd": None, "priced_usd": None, "unpriced_models": 0}
+_NOT_COUNTED: Final[Json] = {
     "n_done": 0,
     "n_failed": 0,
     "scores": [],
@@ -66,22 +66,23 @@ State = tuple[tuple[str, Stat], ...]
 
 def files_state(place: Place) -> State:
     """The state of all files that a run's row depends on."""
-    directory = place.path
-    names = [MANIFEST, RESULTS, PER_ITEM, SUMMARY, STEPS, LIVE]
-    found = [(name, stat_of(directory / name)) for name in names]
-    return (*found, *((path.name, stat_of(path)) for path in judgment_files(directory)))
+    paths = [place.path / name for name in (MANIFEST, RESULTS, PER_ITEM, SUMMARY, STEPS, LIVE)]
+    paths += judgment_files(place.path)
+    return tuple((path.name, stat_of(path)) for path in paths)
 
 
 def scores_state(place: Place) -> State:
     """The state of all files that a run's scores depend on."""
-    return tuple((name, of) for name, of in files_state(place) if name not in (SUMMARY, STEPS, LIVE))
+    return tuple((name, stat) for name, stat in files_state(place) if name not in (SUMMARY, STEPS, LIVE))
 
 
 def _summary_is_current(place: Place) -> bool:
     """Whether `summary.json` is no older than the results."""
     summary = stat_of(place.path / SUMMARY)
-    latest = max(of.mtime_ns for name, of in scores_state(place) if name != MANIFEST)
-    return summary != NO_FILE and latest <= summary.mtime_ns + _COPY_NS
+    if summary == NO_FILE:
+        return False
+    latest = max(stat.mtime_ns for name, stat in scores_state(place) if name != MANIFEST)
+    return latest <= summary.mtime_ns + _COPY_NS
 
 
 def _read_summary(place: Place) -> Json:
@@ -94,19 +95,24 @@ def _read_summary(place: Place) -> Json:
 
 def _summary_tally(summary: Json) -> Json | None:
     """The tally in a summary; None if it has another form."""
-    judges = as_object(summary.get("judges"))
-    if not summary.keys() >= _SUMMARY_KEYS or not all(isinstance(of, dict) for of in judges.values()):
+    if not summary.keys() >= _SUMMARY_KEYS:
         return None
-    names = sorted(judges, key=lambda judge: judge != summary.get("judge"))
-    return {
+    judges = as_object(summary.get("judges"))
+    scores: list[Json] = []
+    # The scoring judge first, as in the indexed tally.
+    for judge in sorted(judges, key=lambda judge: judge != summary.get("judge")):
+        if not isinstance(judges[judge], dict):
+            return None
+        scores.append(_judge_scores(judge, judges[judge]))
+    tally: Json = {
         "n_done": sum(as_count(summary[name]) for name in ("n_scored", "n_unjudged", "n_failed")),
         "n_failed": as_count(summary["n_failed"]),
-        "scores": [_scored(judge, judges[judge]) for judge in names],
+        "scores": scores,
         "unknown_rate": as_float(summary["ua_unknown_rate"]),
-        **_costs(summary),
         "contradictions": as_texts(summary.get("contradictions")),
         "ready": 1.0,
     }
+    return tally | _costs(summary)
 
 
 def _costs(summary: Mapping[str, Any]) -> Json:
@@ -118,9 +124,14 @@ def _costs(summary: Mapping[str, Any]) -> Json:
     }
 
 
-def _scored(judge: str, numbers: Mapping[str, Any]) -> Json:
-    means = {name: as_float(numbers.get(name)) for name in ("mean", "p50", "p90")}
-    return {"judge": judge, "n_scored": as_count(numbers.get("n_scored")), **means}
+def _judge_scores(judge: str, numbers: Mapping[str, Any]) -> Json:
+    return {
+        "judge": judge,
+        "n_scored": as_count(numbers.get("n_scored")),
+        "mean": as_float(numbers.get("mean")),
+        "p50": as_float(numbers.get("p50")),
+        "p90": as_float(numbers.get("p90")),
+    }
 
 
 def _indexed_tally(run: OpenRun, summary: Json | None) -> Json:
@@ -128,30 +139,38 @@ def _indexed_tally(run: OpenRun, summary: Json | None) -> Json:
     lines = run.results.lines()
     # Also of instances whose search or judge failed: they were asked and answered before.
     asked, unknown = int(lines.asked.sum(dtype=int)), int(lines.unknown.sum(dtype=int))
-    scores = []
+    unknown_rate: float | None = None
+    if asked:
+        unknown_rate = unknown / asked
+    scores: list[Json] = []
     for judge, index in run.judges().items():
         values = run.scores(index, lines)
-        known = values[values == values]
-        scores.append(_scored(judge, asdict(scorer.summarise(known.tolist(), 0, len(known)))))
-    counts = {"n_done": len(lines), "n_failed": int(lines.failed.sum())}
-    covered = summary is not None and counts.items() <= summary.items()
-    return {
-        **counts,
+        # NaN, an instance without a score, is the value that is not equal to itself.
+        present = values[values == values]
+        numbers = scorer.summarise(present.tolist(), 0, len(present))
+        scores.append(_judge_scores(judge, asdict(numbers)))
+    counts: Json = {"n_done": len(lines), "n_failed": int(lines.failed.sum())}
+    costs = _NO_COSTS
+    if summary is not None and counts.items() <= summary.items():
+        costs = _costs(summary)
+    tally: Json = {
         "scores": scores,
-        "unknown_rate": unknown / asked if asked else None,
-        **(_costs(summary) if summary and covered else _NO_COSTS),
+        "unknown_rate": unknown_rate,
         "contradictions": run.contradictions(),
         "ready": run.ready,
     }
+    return counts | costs | tally
 
 
 def _live_of(place: Place) -> LiveFile | None:
     """The `live.json` of a run; None if no process is writing the run."""
     try:
-        found = read_object(place.path / LIVE)
+        live = read_object(place.path / LIVE)
     except ValueError:
         return None
-    return found if is_current(found) and is_live(found) and is_serializable(found) else None
+    if is_current(live) and is_live(live) and is_serializable(live):
+        return live
+    return None
 
 
 def _data_name(manifest: Manifest) -> str:
@@ -163,39 +182,48 @@ def _data_name(manifest: Manifest) -> str:
 
 def _row(place: Place, manifest: Manifest, tally: Json, data_sha: str) -> Json:
     live = _live_of(place)
-    wall_s = manifest.wall_s if manifest.sessions else None
+    # Of all sessions, the current one included.
+    wall_s: float | None = None
+    if manifest.sessions:
+        wall_s = manifest.wall_s
+    ended = manifest.last_session.end or None
     if live is not None:
         wall_s = (wall_s or 0.0) + live["time"] - live["started"]
-    return {
+        ended = None
+    row: Json = {
         "name": place.name,
         "kind": manifest.kind,
         "system": manifest.system,
         "agent": manifest.agent,
         "data": _data_name(manifest),
-        "data_sha": data_sha,  # equal for runs that can be compared
+        # Equal for runs that can be compared.
+        "data_sha": data_sha,
         "k": manifest.k,
         "scheme": manifest.identity.scheme or None,
         "mode": manifest.identity.mode or None,
         "started": manifest.started or None,
-        "ended": None if live else manifest.last_session.end or None,
+        "ended": ended,
         "running": live is not None,
-        "caveat": manifest.caveat,  # why its scores say nothing about a model; "" if they do
-        **tally,
-        "n_expected": max(manifest.n_expected, tally["n_done"]),
-        "n_absent": manifest.n_absent,
-        # While the run is running, `live` reports the cost of all runs of its command.
-        **(_NO_COSTS if live else {}),
-        "wall_s": wall_s,  # of all sessions, the current one included
-        "live": live,
+        # Why its scores say nothing about a model; "" if they do.
+        "caveat": manifest.caveat,
     }
+    row |= tally
+    row["n_expected"] = max(manifest.n_expected, tally["n_done"])
+    row["n_absent"] = manifest.n_absent
+    # While the run is running, `live` reports the cost of all runs of its command.
+    if live is not None:
+        row |= _NO_COSTS
+    row["wall_s"] = wall_s
+    row["live"] = live
+    return row
 
 
 # --- All runs
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The contents of the folder."""
+class FolderContents:
+    """The runs in a folder, as they were when it was searched."""
 
     runs: Mapping[str, tuple[Place, Manifest]] = field(default_factory=dict)
     damaged: tuple[str, ...] = ()
@@ -209,52 +237,71 @@ class Library:
     def __init__(self, root: Path, parts: Sequence[Path] = ()) -> None:
         self.root, self._parts = root, parts
         self._lock = threading.Lock()
-        self._found, self._found_until = Found(), float("-inf")
+        self._contents = FolderContents()
+        self._valid_until = float("-inf")
+        """When the folder is searched again, by `time.monotonic`."""
         self._manifests: dict[Path, tuple[Stat, Manifest | None]] = {}
         self._open: OrderedDict[str, OpenRun] = OrderedDict()
         self._tallies: dict[str, tuple[State, Json]] = {}
 
-    def find(self, *, again: bool = False) -> Found:
+    def find(self, *, fresh: bool = False) -> FolderContents:
         """The runs there are, as of half a second ago at most; longer ago if searching the folder is slow."""
         with self._lock:
             began = time.monotonic()
-            if again or began > self._found_until:
-                self._found = self._look()
+            if fresh or began > self._valid_until:
+                self._contents = self._search()
                 ended = time.monotonic()
-                self._found_until = ended + max(FOUND_S, REST * (ended - began))
-                for known in (self._open, self._tallies):
-                    for name in known.keys() - self._found.runs.keys():
-                        known.pop(name, None)
-            return self._found
+                self._valid_until = ended + max(FOUND_S, REST * (ended - began))
+                self._forget_removed()
+            return self._contents
+
+    def _forget_removed(self) -> None:
+        runs = self._contents.runs
+        for name in self._open.keys() - runs.keys():
+            self._open.pop(name)
+        # Another thread may be adding a tally.
+        for name in list(self._tallies):
+            if name not in runs:
+                self._tallies.pop(name, None)
 
     def get(self, name: str) -> tuple[Place, Manifest] | None:
         """A run by its name, or None. The run may be younger than the last search, so a miss searches again."""
-        return self.find().runs.get(name) or self.find(again=True).runs.get(name)
+        return self.find().runs.get(name) or self.find(fresh=True).runs.get(name)
 
     def open(self, name: str) -> OpenRun | None:
         """Open a run by its name; None if there is no such run."""
-        known = self.get(name)
-        if known is None:
+        place_and_manifest = self.get(name)
+        if place_and_manifest is None:
             return None
-        place, manifest = known
+        place, manifest = place_and_manifest
         with self._lock:
+            # Taken out and put in again: the order is that of their last use.
             run = self._open.pop(name, None)
             if run is None:
                 run = OpenRun(place, manifest, journal_of(place, manifest, self.root))
             run.manifest = manifest
             self._open[name] = run
-            while len(self._open) > 1 and (
-                len(self._open) > MAX_OPEN or sum(run.nbytes for run in self._open.values()) > MAX_INDEX_BYTES
-            ):
-                self._open.popitem(last=False)
+            self._close_oldest()
             return run
+
+    def _close_oldest(self) -> None:
+        """Close runs while too many are open; the one that was opened last stays, however large it is."""
+        while len(self._open) > 1:
+            n_bytes = sum(run.nbytes for run in self._open.values())
+            if len(self._open) <= MAX_OPEN and n_bytes <= MAX_INDEX_BYTES:
+                return
+            self._open.popitem(last=False)
 
     def rows(self) -> list[Json]:
         """Every run's row, newest first. Results that take longer than COUNT_S to count are reported as they stand."""
         until = time.monotonic() + COUNT_S
-        rows = [self._row(name, until) for name in self.find().runs]
-        found = [row for row in rows if row is not None]
-        return sorted(found, key=lambda row: row["started"] or "", reverse=True)
+        rows: list[Json] = []
+        for name in self.find().runs:
+            row = self._row(name, until)
+            # None for a run that was removed since.
+            if row is not None:
+                rows.append(row)
+        return sorted(rows, key=lambda row: row["started"] or "", reverse=True)
 
     def row(self, name: str) -> Json | None:
         """One run's row; None if there is no such run."""
@@ -270,27 +317,35 @@ class Library:
 
     def over(self, data_sha: str) -> list[tuple[Place, Manifest]]:
         """The runs over these data, by name; none for ""."""
-        every = self.find().runs.values() if data_sha else ()
-        return [(place, manifest) for place, manifest in every if self.data_sha(manifest) == data_sha]
+        # Runs of unknown data are not over the same ones.
+        if not data_sha:
+            return []
+        runs = self.find().runs.values()
+        return [(place, manifest) for place, manifest in runs if self.data_sha(manifest) == data_sha]
 
     def to_index(self) -> OpenRun | None:
         """The most recently used open run that is not fully indexed."""
+        # Copied, as asking a run whether it has grown reads its files.
         with self._lock:
-            opened = list(reversed(self._open.values()))
-        return next((run for run in opened if run.needs_indexing), None)
+            latest_first = list(reversed(self._open.values()))
+        for run in latest_first:
+            if run.needs_indexing:
+                return run
+        return None
 
     def _row(self, name: str, until: float) -> Json | None:
-        known = self.find().runs.get(name)
-        if known is None:
+        place_and_manifest = self.find().runs.get(name)
+        if place_and_manifest is None:
             return None
-        place, manifest = known
+        place, manifest = place_and_manifest
         return _row(place, manifest, self._tally(place, until), self.data_sha(manifest))
 
     def _tally(self, place: Place, until: float) -> Json:
+        # Before anything is read: what is written meanwhile makes another state.
         state = files_state(place)
-        known = self._tallies.get(place.name)
-        if known is not None and known[0] == state:
-            return known[1]
+        cached_state, cached_tally = self._tallies.get(place.name, (None, {}))
+        if cached_state == state:
+            return cached_tally
         summary = _read_summary(place)
         summary_tally = _summary_tally(summary)
         tally: Json | None = None
@@ -298,42 +353,54 @@ class Library:
         if summary.get("version") == __version__ and _summary_is_current(place):
             tally = summary_tally
         if tally is None:
-            late = time.monotonic() >= until
-            run = None if late else self.open(place.name)
+            run: OpenRun | None = None
+            if time.monotonic() < until:
+                run = self.open(place.name)
             if run is None:
-                return {**_NOT_COUNTED, "ready": 0.0}
+                return _NOT_COUNTED | {"ready": 0.0}
             run.advance(max(0.0, until - time.monotonic()))
             tally = _indexed_tally(run, summary_tally)
         if tally["ready"] >= 1:
             self._tallies[place.name] = (state, tally)
         return tally
 
-    def _look(self) -> Found:
+    def _search(self) -> FolderContents:
         runs: dict[str, tuple[Place, Manifest]] = {}
-        damaged = []
+        damaged: list[str] = []
         places, complete = find_places(self.root, self._parts)
         if not complete:
             damaged.append(f"only the first {MAX_FOLDERS:,} folders were searched: name a smaller folder")
         for place in places:
-            path = place.path / MANIFEST
-            state = stat_of(path)
-            known = self._manifests.get(path)
             try:
-                if known is None or known[0] != state:
-                    known = self._manifests[path] = (state, viewed_manifest(place.path))
+                manifest = self._read_manifest(place)
             except ValueError as error:
                 damaged.append(f"{place.name}: run.json is not a manifest ({error})")
                 continue
-            if known[1] is not None:
-                runs[place.name] = (place, known[1])
-        named = [manifest for _, manifest in runs.values() if manifest.identity.data.sha256]
-        return Found(runs, tuple(damaged), {one.gold_digest: _data_sha(one) for one in named})
+            if manifest is not None:
+                runs[place.name] = (place, manifest)
+        data_by_gold: dict[str, str] = {}
+        for _, manifest in runs.values():
+            if manifest.identity.data.sha256:
+                data_by_gold[manifest.gold_digest] = _data_sha(manifest)
+        return FolderContents(runs, tuple(damaged), data_by_gold)
+
+    def _read_manifest(self, place: Place) -> Manifest | None:
+        """The manifest, read again only if its file has changed. Raises ValueError if it is damaged."""
+        path = place.path / MANIFEST
+        stat = stat_of(path)
+        cached_stat, manifest = self._manifests.get(path, (None, None))
+        if cached_stat != stat:
+            manifest = viewed_manifest(place.path)
+            self._manifests[path] = (stat, manifest)
+        return manifest
 
 
 def _data_sha(manifest: Manifest) -> str:
     """By queries and gold; "" if the queries are unknown. Gold in the same file as the queries adds nothing."""
     data, gold = manifest.identity.data.sha256, manifest.gold_sha256
-    return f"{data}.{gold[:16]}" if data and gold and gold != data else data
+    if not data or not gold or gold == data:
+        return data
+    return f"{data}.{gold[:16]}"
 
 
 # --- Changes, for pages that listen
@@ -350,13 +417,21 @@ class Changes:
     def next(self) -> bytes:
         """Everything new since the last call, first all rows. Runs in a worker thread."""
         runs = self._library.find().runs
-        events = [_event("gone", {"name": name}) for name in self._sent if name not in runs]
-        self._sent = {name: sent for name, sent in self._sent.items() if name in runs}
+        events: list[bytes] = []
+        for name in list(self._sent):
+            if name not in runs:
+                del self._sent[name]
+                events.append(_event("gone", {"name": name}))
         for name, (place, _) in runs.items():
-            state, sent = files_state(place), self._sent.get(name)
+            if self._run not in ("", name):
+                continue
+            state = files_state(place)
+            sent_state, sent_ready = self._sent.get(name, (None, 0.0))
             # A row that was sent while its results were being indexed is sent again.
-            changed = sent is None or sent[1] < 1 or sent[0] != state
-            if changed and self._run in ("", name) and (row := self._library.row(name)):
+            if sent_state == state and sent_ready >= 1:
+                continue
+            row = self._library.row(name)
+            if row is not None:
                 self._sent[name] = (state, row["ready"])
                 events.append(_event("changed", row))
         return b"".join(events)
@@ -387,15 +462,24 @@ class Indexer:
         self._closed = True
         self._woken.set()
 
+    def _index_all(self) -> None:
+        """Index slice by slice until nothing is left: another run may have been opened last meanwhile."""
+        while not self._closed:
+            run = self._library.to_index()
+            if run is None:
+                return
+            # Before the journal, which takes longest.
+            if run.viewed and run.ready >= 1 and not run.prepared:
+                self._prepare(run)
+            else:
+                run.advance(SLICE_S)
+
     def _run(self) -> None:
         while not self._closed:
             self._woken.wait()
             self._woken.clear()
             try:
-                while not self._closed and (run := self._library.to_index()):
-                    if run.viewed and run.ready >= 1 and not run.prepared:
-                        self._prepare(run)  # before the journal, which takes longest
-                    else:
-                        run.advance(SLICE_S)
-            except Exception:  # a bug: the next request wakes this thread again
+                self._index_all()
+            # A bug: the next request wakes this thread again.
+            except Exception:
                 logging.getLogger(__name__).exception("indexing failed")

@@ -105,7 +105,7 @@ def _chosen_runs(library: Library, parameters: Parameters) -> tuple[list[Json], 
     if shas:
         data_sha = shas.pop()
     # `over` has none for runs whose data are unknown.
-    runs = sorted(library.over(data_sha), key=_orig_first) or named_runs
+    runs = sorted(library.over(data_sha), key=orig_first) or named_runs
     if not runs:
         raise Refused(404, "no runs over these data")
     if not columns:
@@ -115,7 +115,8 @@ def _chosen_runs(library: Library, parameters: Parameters) -> tuple[list[Json], 
     return [{"name": place.name, "system": manifest.system} for place, manifest in runs], columns
 
 
-def _orig_first(run: tuple[Place, Manifest]) -> tuple[bool, str]:
+def orig_first(run: tuple[Place, Manifest]) -> tuple[bool, str]:
+    """The key of runs in the order in which pages show them."""
     place, manifest = run
     return manifest.system != ORIG, place.name
 

@@ -33,13 +33,13 @@ import orjson
 from cts_async.config import home_folder
 from cts_async.errors import UsageError, write_error
 from cts_async.runs.index import NO_RUN, Json, Refused
-from cts_async.runs.manifest import ORIG, name_of_data
+from cts_async.runs.manifest import name_of_data
 from cts_async.runs.results import instance_name
 from cts_async.safe_files import make_folder, open_file, open_folder, replace_file
 from cts_async.viewer.instances import MAX_ROWS, Parameters, searched_texts
 from cts_async.viewer.leaderboards import differences_of, leaderboards_of
 from cts_async.viewer.library import Library
-from cts_async.viewer.matrix import SHOWN
+from cts_async.viewer.matrix import SHOWN, orig_first
 from cts_async.viewer.pages import Endpoints
 
 STATIC: Final = Path(__file__).resolve().with_name("static")
@@ -98,20 +98,21 @@ def export_pages(library: Library, target: Path) -> ExportedPages:
     if not library.find().runs:
         raise UsageError(f"{library.root}: there are no runs to export (cts run writes into runs/)")
     try:
-        folder = _emptied(target)
+        folder = _empty_folder(target)
         n_bytes = _write_static(folder)
         data = make_folder(folder, "data")
-        n_of: Counter[str] = Counter()
+        n_answers: Counter[str] = Counter()
         for name, parameters, value in answers(library):
             n_bytes += _record(data, name, parameters, value)
-            n_of[name] += 1
+            n_answers[name] += 1
         page = folder / "index.html"
-        n_bytes += _replace(page, _page())  # the last: an export that was broken off does not open
+        # The last: an export that was broken off does not open.
+        n_bytes += _replace(page, _page())
     except Refused as refused:
         raise UsageError(f"{library.root}: {refused.message}; type the same command again") from None
     except OSError as error:
         raise write_error(target, error) from None
-    return ExportedPages(n_of["run"], n_of["instance"], n_bytes, page)
+    return ExportedPages(n_answers["run"], n_answers["instance"], n_bytes, page)
 
 
 # --- What is recorded
@@ -120,10 +121,11 @@ def export_pages(library: Library, target: Path) -> ExportedPages:
 def answers(library: Library) -> Iterator[Answer]:
     """All answers that the pages may ask for. Raises Refused."""
     pages = Endpoints(library)
-    rows = [_at_rest(_counted(library, name)) for name in library.find().runs]
+    rows = [_counted_row(library, name) for name in library.find().runs]
     newest = sorted(rows, key=lambda row: row["started"] or "", reverse=True)
     exported = datetime.now(UTC).isoformat(timespec="seconds")
-    yield "runs", {}, {**pages.runs({}), "folder": "", "exported": exported, "runs": newest}
+    # An export is given to others, who need not know the folder.
+    yield "runs", {}, pages.runs({}) | {"folder": "", "exported": exported, "runs": newest}
     for data_sha in sorted({row["data_sha"] for row in rows} - {""}):
         yield "leaderboard", {"data": data_sha}, _leaderboard(library, data_sha)
         yield from _differences(library, data_sha)
@@ -132,77 +134,82 @@ def answers(library: Library) -> Iterator[Answer]:
 
 
 def _answers_of_run(library: Library, pages: Endpoints, row: Json) -> Iterator[Answer]:
-    run, by_name = library.open(row["name"]), pages.by_name()
+    run = library.open(row["name"])
     if run is None:
         return
     run.viewed = True
+    # Without a limit: all of it, the journal included.
     run.advance()
     name = {"run": row["name"]}
     page = pages.run(name)
-    own = {key: without_paths(page[key]) for key in ("manifest", "command")}
-    yield "run", name, {**page, "row": row, **own}
-    judges = list(run.judges())
-    for judge in ("", *judges[1:]):
-        parameters = {**name, "judge": judge}
-        listed = _whole_list(by_name["instances"], parameters)
-        yield "instances", parameters, {**listed, "shows": SHOWN}
-    for show in SHOWN[2:]:  # the first two follow from scores
-        cells = _whole_list(by_name["matrix"], {"runs": quote(row["name"]), "show": show})
-        yield "cells", {**name, "show": show}, [cell["values"][0] for cell in cells["rows"]]
+    page["row"] = row
+    page["manifest"] = without_paths(page["manifest"])
+    page["command"] = without_paths(page["command"])
+    yield "run", name, page
+    # "" is the scoring judge, who is the first.
+    for judge in [""] + list(run.judges())[1:]:
+        parameters = name | {"judge": judge}
+        yield "instances", parameters, _whole_list(pages.instances, parameters) | {"shows": SHOWN}
+    # The first two follow from scores.
+    for show in SHOWN[2:]:
+        cells = _whole_list(pages.matrix, {"runs": quote(row["name"]), "show": show})
+        yield "cells", name | {"show": show}, [cell["values"][0] for cell in cells["rows"]]
     lines = [run.line(run.results, int(offset)) or {} for offset in run.results.lines().offsets]
     yield "texts", name, ["\n".join(searched_texts(line)).lower() for line in lines]
     for line in lines:
-        of_instance = {**name, "id": instance_name(line) or ""}
-        page = by_name["instance"](of_instance)
-        yield "instance", of_instance, page
-        if page["trace_turns"]:
-            yield from _all_pages("trace", by_name["trace"], of_instance)
+        parameters = name | {"id": instance_name(line) or ""}
+        instance = pages.instance(parameters)
+        yield "instance", parameters, instance
+        if instance["trace_turns"]:
+            yield from _all_pages("trace", pages.trace, parameters)
 
 
-def _counted(library: Library, name: str) -> Json:
-    """A run's row once all of its results are counted."""
-    while (row := library.row(name)) is not None and row["ready"] < 1:
-        pass
+def _counted_row(library: Library, name: str) -> Json:
+    """A run's row once all of its results are counted, as an export has it for ever: of a run at rest."""
+    row = library.row(name)
+    # Each look counts for a quarter of a second.
+    while row is not None and row["ready"] < 1:
+        row = library.row(name)
     if row is None:
         raise Refused(404, f"{name}: {NO_RUN}")
-    return row
-
-
-def _at_rest(row: Json) -> Json:
-    """The row of a run that may go on, as an export has it for ever."""
-    return {**row, "running": False, "live": None}
+    return row | {"running": False, "live": None}
 
 
 def _leaderboard(library: Library, data_sha: str) -> Json:
     runs = library.over(data_sha)
     data = name_of_data(manifest for _, manifest in runs)
     boards = leaderboards_of({place.name: place.path for place, _ in runs})
-    return {"data": data, "data_sha": data_sha, **boards, "computing": False}
+    return {"data": data, "data_sha": data_sha, "computing": False} | boards
 
 
 def _differences(library: Library, data_sha: str) -> Iterator[Answer]:
     """The differences of at most MAX_PAIRS pairs of runs over the same data, in both orders, those with orig first."""
-    over = sorted(library.over(data_sha), key=lambda run: (run[1].system != ORIG, run[0].name))
-    pairs = [(place.name, other.name) for (place, _), (other, _) in combinations(over, 2)][:MAX_PAIRS]
+    runs = sorted(library.over(data_sha), key=orig_first)
+    paths = {place.name: place.path for place, _ in runs}
+    pairs = list(combinations(paths, 2))[:MAX_PAIRS]
     if not pairs:
         return
-    differences = differences_of({place.name: place.path for place, _ in over}, pairs)
-    for (a, b), difference in differences.items():
-        reverse = {**difference, "judges": [_reversed(found) for found in difference["judges"]]}
-        for first, second, found in ((a, b, difference), (b, a, reverse)):
-            names = f"{_in_a_list(first)},{_in_a_list(second)}"
-            yield "difference", {"runs": names}, {"runs": [first, second], **found, "computing": False}
+    for (a, b), difference in differences_of(paths, pairs).items():
+        yield _difference_answer(a, b, difference)
+        reverse = [_reverse_difference(judge_difference) for judge_difference in difference["judges"]]
+        yield _difference_answer(b, a, difference | {"judges": reverse})
 
 
-def _reversed(found: Json) -> Json:
+def _difference_answer(a: str, b: str, difference: Json) -> Answer:
+    names = f"{_escaped_name(a)},{_escaped_name(b)}"
+    return "difference", {"runs": names}, {"runs": [a, b], "computing": False} | difference
+
+
+def _reverse_difference(difference: Json) -> Json:
     """B less A from A less B; the p of a two-sided test is the same."""
-    ends = {"low": None, "high": None}
-    if found["low"] is not None:
-        ends = {"low": -found["high"], "high": -found["low"]}
-    return {**found, "difference": 0 - found["difference"], **ends}
+    # 0 less it, since -0.0 is shown with its sign.
+    changed: Json = {"difference": 0 - difference["difference"]}
+    if difference["low"] is not None:
+        changed |= {"low": -difference["high"], "high": -difference["low"]}
+    return difference | changed
 
 
-def _in_a_list(name: str) -> str:
+def _escaped_name(name: str) -> str:
     """A run's name in a list of several (`joined` in route.js)."""
     return name.replace("%", "%25").replace(",", "%2C")
 
@@ -212,12 +219,13 @@ def _whole_list(answer: Callable[[Parameters], Json], parameters: Parameters) ->
     rows: list[Json] = []
     after = ""
     while True:
-        page = answer({**parameters, "limit": str(MAX_ROWS), "after": after})
+        page = answer(dict(parameters) | {"limit": str(MAX_ROWS), "after": after})
+        # The same page again: asking for it indexed a part of what is left.
         if page["ready"] < 1:
             continue
         rows += page["rows"]
         if page["next"] is None:
-            return {**page, "rows": rows}
+            return page | {"rows": rows}
         after = page["next"]
 
 
@@ -225,9 +233,9 @@ def _all_pages(name: str, answer: Callable[[Parameters], Json], parameters: Para
     """Each page of what is read further and further."""
     after = ""
     while True:
-        given = {**parameters, "after": after}
-        page = answer(given)
-        yield name, given, page
+        page_parameters = dict(parameters) | {"after": after}
+        page = answer(page_parameters)
+        yield name, page_parameters, page
         if page["next"] is None:
             return
         after = str(page["next"])
@@ -238,16 +246,17 @@ def without_paths(value: Any) -> Any:
     if isinstance(value, str):
         return _PATH.sub("", value)
     if isinstance(value, list):
-        return [without_paths(one) for one in value]
+        return [without_paths(item) for item in value]
     if isinstance(value, dict):
-        return {without_paths(name): without_paths(one) for name, one in value.items()}
+        # Names may be paths, too.
+        return {without_paths(name): without_paths(item) for name, item in value.items()}
     return value
 
 
 # --- Files
 
 
-def _emptied(target: Path) -> Path:
+def _empty_folder(target: Path) -> Path:
     """The folder to write into, without the answers of an earlier export. Raises UsageError for any other folder."""
     folder = Path(os.path.abspath(target))
     make_folder(folder.parent, folder.name)
@@ -267,8 +276,9 @@ def _emptied(target: Path) -> Path:
 
 def _record(folder: Path, name: str, parameters: Parameters, value: Any) -> int:
     """Record an answer; its size in bytes."""
-    given = sorted(f"{key}={value}" for key, value in parameters.items() if value)
-    key = "\n".join((name, *given))
+    # Sorted, and without empty ones: the page looks for the same key, whatever it was asked in which order.
+    settings = sorted(f"{parameter}={value}" for parameter, value in parameters.items() if value)
+    key = "\n".join([name] + settings)
     text = orjson.dumps(value).decode()
     line = b"recorded(%b, %b);\n" % (_literal(key), _literal(_HOME.sub("~", text)))
     # Two answers may have the same CRC.
@@ -279,10 +289,10 @@ def _record(folder: Path, name: str, parameters: Parameters, value: Any) -> int:
 
 def _literal(text: str) -> bytes:
     """A string of JavaScript. Of a parsed text "__proto__" is a name as any other; of an object it would not be."""
-    found = orjson.dumps(text)
+    literal = orjson.dumps(text)
     for character in "<\u2028\u2029":
-        found = found.replace(character.encode(), b"\\u%04x" % ord(character))
-    return found
+        literal = literal.replace(character.encode(), b"\\u%04x" % ord(character))
+    return literal
 
 
 def _replace(path: Path, content: bytes) -> int:
@@ -293,9 +303,11 @@ def _replace(path: Path, content: bytes) -> int:
 def _write_static(folder: Path) -> int:
     """Write style sheets, the icon and the script; their size in bytes."""
     static = make_folder(folder, "static")
-    plain = [path for path in STATIC.iterdir() if path.suffix in (".css", ".svg")]
-    n_bytes = sum(_replace(static / path.name, path.read_bytes()) for path in plain)
-    return n_bytes + _replace(static / _START, bundle())
+    n_bytes = _replace(static / _START, bundle())
+    for path in STATIC.iterdir():
+        if path.suffix in (".css", ".svg"):
+            n_bytes += _replace(static / path.name, path.read_bytes())
+    return n_bytes
 
 
 def _page() -> bytes:
@@ -307,17 +319,18 @@ def _page() -> bytes:
 
 def bundle() -> bytes:
     """All modules of the page as one classic script, each in a function of its own, in the order of their imports."""
-    made: dict[str, str] = {}
+    functions: dict[str, str] = {}
 
-    def add(name: str) -> None:
-        if name in made:
+    def add(module: str) -> None:
+        if module in functions:
             return
-        source = (STATIC / _INSTEAD.get(name, name)).read_text("utf-8")
-        for imported in _IMPORT.findall(source):
-            add(imported[1])
-        names = ", ".join(_EXPORT.findall(source))
+        source = (STATIC / _INSTEAD.get(module, module)).read_text("utf-8")
+        # Its own function is called where it stands, when those of its imports have been.
+        for _, imported_module in _IMPORT.findall(source):
+            add(imported_module)
+        exports = ", ".join(_EXPORT.findall(source))
         body = _EXPORT.sub("", _IMPORT.sub(r'const {\1} = modules["\2"];', source))
-        made[name] = f'modules["{name}"] = (() => {{\n{body}\nreturn {{ {names} }};\n}})();\n'
+        functions[module] = f'modules["{module}"] = (() => {{\n{body}\nreturn {{ {exports} }};\n}})();\n'
 
     add(_START)
-    return ('"use strict";\n{\nconst modules = {};\n' + "".join(made.values()) + "}\n").encode()
+    return ('"use strict";\n{\nconst modules = {};\n' + "".join(functions.values()) + "}\n").encode()

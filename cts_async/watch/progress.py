@@ -86,7 +86,9 @@ class Pace:
 
     def stepped(self, job: str, *, replayed: bool) -> None:
         """A step of a job has a result."""
-        self._active[job] = self._active.get(job, 0) + 1
+        if job not in self._active:
+            self._active[job] = 0
+        self._active[job] += 1
         self._executed += not replayed
 
     def ended(self, job: str) -> None:
@@ -149,6 +151,8 @@ class Pace:
 Clock = Callable[[], float]
 
 LIVE_EVERY_S: Final = 1.0
+_OF_EVERY_CALL: Final = (events.StepEnded, events.JobEnded)
+"""Kinds of events that come with every call, and that no notice is made of."""
 MAX_NOTICES: Final = 1000
 """Notices kept for display; without a display, older ones are dropped."""
 JOIN_S: Final = 2.0
@@ -301,6 +305,8 @@ class Progress:
         """Handle an event."""
         with self._lock:
             self._handle(event)
+            if type(event) in _OF_EVERY_CALL:
+                return
             notice = notable(event)
             if notice:
                 self._notices.append(notice)
@@ -436,9 +442,9 @@ class Progress:
             group.pace.hold(at, held=bool(group.lanes & self._outages))
 
     def _counters(self, name: str) -> _Counters:
-        group = self._groups.get(name)
-        if group is None:
-            group = self._groups[name] = _Counters(RunGroup(name, 0, ()))
+        if name not in self._groups:
+            self._groups[name] = _Counters(RunGroup(name, 0, ()))
+        group = self._groups[name]
         group.seen = True
         return group
 

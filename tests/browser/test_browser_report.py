@@ -17,9 +17,8 @@ from browser.checks import lasting_faults
 from browser.viewing import Watch, opened
 
 SCREENS: Mapping[str, tuple[int, Literal["light", "dark"]]] = {
-    "wide": (1280, "light"),
-    "dark": (1280, "dark"),
-    "narrow": (360, "light"),
+    "wide and dark": (1280, "dark"),
+    "narrow and light": (360, "light"),
 }
 DRAWN = ".js-plotly-plot .main-svg"
 

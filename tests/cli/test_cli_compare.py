@@ -47,9 +47,7 @@ def test_json_output_is_only_json(runs: Path) -> None:
     ("words", "said"),
     [
         (["nowhere"], "cts: nowhere: no such run, folder or file"),
-        (["runs/made-orig"], "cts: one run alone (runs/made-orig)"),
         (["runs", "--judge", "kimi"], "cts: no run here was judged by 'kimi'; there are ernie, gpt"),
-        (["runs", "--baseline", "kimi"], "cts: --baseline kimi: no such system here"),
         ([], "cts: Missing argument 'RUN'"),
     ],
 )
@@ -129,7 +127,6 @@ def test_runs_of_no_system_of_the_paper_are_named_as_such(tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     assert " ".join(done.stdout.split()).startswith(
         "Nothing to compare with the paper: none of these runs is orig with scores, or one of the Clarifiers Qwen, "
-        "ERNIE, Kimi, DeepSeek, GPT, Claude, Gemini at k = 1, 2 or 3 with answers. No differences: no orig"
     )
     assert "Not comparable" not in done.stdout
 

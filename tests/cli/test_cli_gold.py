@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 from fake_provider import Remote
-from gold_world import QUERIES, lines_of, write_world
+from gold_world import QUERIES, write_world
 from typed_commands import Cts
+from written_files import read_lines
 
 GIVEN = ("--data", "world.jsonl", "--corpus", "documents.jsonl")
 GOLD = ("gold", "--all", "fake", *GIVEN, "--out", "GOLD.jsonl")
@@ -25,13 +26,13 @@ def test_gold_then_run_then_judge(priced: Remote, tmp_path: Path, cts: Cts) -> N
     assert following == "Next: cts run --data world.jsonl --gold GOLD.jsonl --corpus documents.jsonl"
     ran = cts(*following.split()[2:], "--all", "fake", "--no-orig", "-q")
     assert ran.code == 0, ran.err
-    results = lines_of(tmp_path / "runs" / "world-fake-k1+all-fake" / "results.jsonl")
+    results = read_lines(tmp_path / "runs" / "world-fake-k1+all-fake" / "results.jsonl")
     assert len(results) == len(QUERIES)
     assert all(isinstance(line["restore_score_100"], float) for line in results)
     again = cts("judge", "runs/world-fake-k1+all-fake", "--judge", "fake:other", "-q")
     assert again.code == 0, again.err
     assert len(
-        lines_of(tmp_path / "runs" / "world-fake-k1+all-fake" / "judgments" / "fake_other.jsonl")
+        read_lines(tmp_path / "runs" / "world-fake-k1+all-fake" / "judgments" / "fake_other.jsonl")
     ) == len(QUERIES)
 
 
@@ -71,7 +72,7 @@ def test_failure_is_listed_and_exits_1(priced: Remote, tmp_path: Path, cts: Cts)
     assert done.code == 1
     assert "q9 at search: the search found no sources" in done.out
     assert "--retry-failed" in done.out
-    assert len(lines_of(tmp_path / "GOLD.jsonl")) == 3
+    assert len(read_lines(tmp_path / "GOLD.jsonl")) == 3
 
 
 def test_spent_budget_exits_75_with_finished_gold(priced: Remote, tmp_path: Path, cts: Cts) -> None:
@@ -80,9 +81,9 @@ def test_spent_budget_exits_75_with_finished_gold(priced: Remote, tmp_path: Path
     assert done.code == 75
     assert len(done.err.splitlines()) == 1
     assert "1/3" in done.out
-    assert [line["id"] for line in lines_of(tmp_path / "GOLD.jsonl")] == ["q1"]
+    assert [line["id"] for line in read_lines(tmp_path / "GOLD.jsonl")] == ["q1"]
     assert cts(*GOLD, "-q").code == 0
-    assert len(lines_of(tmp_path / "GOLD.jsonl")) == 3
+    assert len(read_lines(tmp_path / "GOLD.jsonl")) == 3
 
 
 def test_foreign_gold_file_is_not_overwritten(priced: Remote, tmp_path: Path, cts: Cts) -> None:

@@ -9,11 +9,11 @@ import subprocess
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fake_provider import Remote, provider_process
 from typed_commands import cts_in
+from written_files import read_lines
 
 import cts_async
 from cts_async.scorer import score_file
@@ -30,10 +30,6 @@ def run(cwd: Path, *words: str, **variables: str) -> subprocess.CompletedProcess
     return cts_in(cwd, "run", "--all", "fake", "--limit", "3", *words, COLUMNS="200", **variables)
 
 
-def lines_of(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
 def test_run_is_summed_up_scored_resumed_and_extended(priced: Remote, tmp_path: Path) -> None:
     done = run(tmp_path, "--json")
     assert done.returncode == 0, done.stderr
@@ -41,10 +37,11 @@ def test_run_is_summed_up_scored_resumed_and_extended(priced: Remote, tmp_path: 
     rows = json.loads(done.stdout)
     assert [row["system"] for row in rows] == ["orig", "fake-k1"]
     directory = tmp_path / "runs" / NAME
-    results = lines_of(directory / "results.jsonl")
+    results = read_lines(directory / "results.jsonl")
     assert sorted(line["id"] for line in results) == ["s01", "s02", "s03"]
     assert {len(line["questions"]) for line in results} == {1}
     summary = json.loads((directory / "summary.json").read_text())
+    assert summary.pop("version") == cts_async.__version__
     assert {name: rows[1][name] for name in summary} == summary
     assert (summary["n_scored"], summary["calls"]) == (3, 3 * CALLS)
     (scored,) = json.loads(cts_in(tmp_path, "score", str(directory), "--json").stdout)
@@ -123,12 +120,12 @@ def test_full_disk_is_resumable_and_tears_nothing(priced: Remote, tmp_path: Path
     (said,) = done.stderr.splitlines()
     assert "cannot write" in said
     directory = tmp_path / "runs" / NAME
-    records = lines_of(directory / "steps.jsonl")
+    records = read_lines(directory / "steps.jsonl")
     kept, asked = sum("model" in record for record in records), len(priced.seen())
     assert kept > 0
     assert cts_in(tmp_path, *words).returncode == 0
     assert len(priced.seen()) - asked == 3 * CALLS - kept
-    assert len(lines_of(directory / "results.jsonl")) == 3
+    assert len(read_lines(directory / "results.jsonl")) == 3
 
 
 def local_model_missing() -> str:
@@ -158,7 +155,7 @@ def test_embedded_model_plays_every_role_and_its_run_is_resumed_for_nothing(tmp_
     scored = asdict(score_file(run / "results.jsonl"))
     assert scored["n_scored"] == 1
     assert {name: summary[name] for name in scored} == scored
-    steps = {record["step"].split("/")[0] for record in lines_of(run / "steps.jsonl")}
+    steps = {record["step"].split("/")[0] for record in read_lines(run / "steps.jsonl")}
     assert steps == {"clarify", "answer", "rewrite", "search", "judge"}
     journal = (run / "steps.jsonl").read_bytes()
     again = cts_in(tmp_path, *command, **variables)

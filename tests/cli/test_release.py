@@ -9,10 +9,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fake_provider import Remote, provider_process
+from written_files import write_lines
 
 from cts_async.scorer import percentile, restore_score_100
 
@@ -56,8 +56,8 @@ def release(tmp_path: Path) -> Path:
         for query in QUERIES
     ]
     candidates = [{"fused_query": query, "answer": f"<answer>{query}第1条</answer>"} for query in QUERIES]
-    write(folder / "data/gold_public_hard518.jsonl", gold)
-    write(folder / "results/candidates/ebk1__cand_hard518.jsonl", candidates)
+    write_lines(folder / "data/gold_public_hard518.jsonl", *gold)
+    write_lines(folder / "results/candidates/ebk1__cand_hard518.jsonl", *candidates)
     rows = [f"{i},{query},景区门票" for i, query in enumerate(QUERIES)]
     (folder / "data/hard_518_queries.csv").write_text("\n".join(["id,fused_query,blurred_query", *rows]))
     return folder
@@ -68,10 +68,6 @@ def raise_limit(release: Path) -> None:
     (release / "cts.toml").write_text(
         '[models.ernie]\nbase_url_env = "QIANFAN_BASE_URL"\nmodel = "ernie-4.5-turbo-128k"\nrequests_per_min = 6000\n'
     )
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
 
 
 @pytest.fixture

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from written_files import refused
 
 from cts_async.datasets.gold import normalise, read_gold
 from cts_async.errors import InputError
@@ -25,15 +27,11 @@ READ = (
 )
 
 
+refusal = partial(refused, read_gold)
+
+
 def record(nuggets: list[Any], **more: Any) -> dict[str, Any]:
     return {"id": "a", "fused_query": "when did the museum open", "gold": {"nuggets": nuggets}} | more
-
-
-def refusal(path: Path) -> InputError:
-    with pytest.raises(InputError) as caught:
-        read_gold(path)
-    assert str(caught.value).startswith(str(path))
-    return caught.value
 
 
 @pytest.mark.parametrize(

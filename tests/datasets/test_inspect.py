@@ -251,7 +251,7 @@ def test_convert_refuses_existing_files_and_unknown_suffixes(write: Write) -> No
 
 
 def test_failed_conversion_keeps_the_old_file(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cts_async.datasets.kinds._COUNTED_BYTES", 1)
+    monkeypatch.setattr("cts_async.datasets.kinds._MAX_COUNTED_BYTES", 1)
     source, to = write("q.csv", "fused_query,blurred_query\nf,b\ng,\n"), write("there.jsonl", "old")
     with pytest.raises(InputError) as caught:
         convert(open_to_inspect(str(source)), to, force=True)

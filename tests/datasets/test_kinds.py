@@ -152,7 +152,7 @@ def test_small_file_is_validated_when_opened(write: Write) -> None:
 
 
 def test_large_file_is_not_counted(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset_module, "_COUNTED_BYTES", 10)
+    monkeypatch.setattr(dataset_module, "_MAX_COUNTED_BYTES", 10)
     assert open_dataset(str(write("q.csv", QUERIES))).count is None
 
 

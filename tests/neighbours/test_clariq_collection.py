@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 from made_clariq import BANK, REWORDED, ROWS, clariq_file
+from written_files import refused
 
 from cts_async.datasets import open_dataset, sha256_of
 from cts_async.datasets.kinds import AnnotatedQuery
@@ -29,14 +31,10 @@ FERRIES = [
 ADA = Instance("F03", 'What did "Ada" write?', "Who was Ada Lovelace?")
 
 
-def refusal(path: Path) -> InputError:
-    with pytest.raises(InputError) as caught:
-        read_collection([path])
-    assert str(caught.value).startswith(str(path))
-    return caught.value
-
-
 # -- rows ---------------------------------------------------------------------------------------------
+
+
+refusal = partial(refused, lambda path: read_collection([path]))
 
 
 def test_row_is_a_facet_with_a_question_and_its_answer(tmp_path: Path) -> None:
@@ -124,11 +122,10 @@ def test_no_question_is_a_question_of_the_bank_without_text(write: Write) -> Non
         ("question_id\tquestion\nQ1\t\n", 2, "question", "is empty"),
         ("question_id\ttext\nQ1\ta\n", 1, "question", "the column is missing"),
         ("question_id\tquestion\n", None, "question_id", "holds no questions"),
-        (b"question_id\tquestion\nQ1\t\xb5\xe7\n", 2, None, "not UTF-8"),
     ],
 )
 def test_broken_bank_is_located(
-    write: Write, content: str | bytes, line: int | None, field: str | None, says: str
+    write: Write, content: str, line: int | None, field: str | None, says: str
 ) -> None:
     with pytest.raises(InputError) as caught:
         read_question_bank(write("question_bank.tsv", content))

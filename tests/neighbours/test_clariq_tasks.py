@@ -162,7 +162,6 @@ def test_repeated_questions_are_kept_and_counted_in_a_note(write: Write) -> None
         (read_clariq_run, "1 0 Q1 0 nan x\n", 1, "must be a finite number"),
         (read_clariq_run, '1 0 "open 0 2 x\n', 1, "has a broken quote"),
         (read_clariq_run, "", None, "holds no lines"),
-        (read_clariq_run, b"1 0 \xb5\xe7 0 2 x\n", 1, "not UTF-8"),
         (read_predictions, "171\n", 1, "has 1 cells; topic label is expected"),
         (read_predictions, "171 x\n", 1, "must be a valid integer"),
         (read_predictions, "171 1\n171 2\n", 2, "'171' occurs twice"),
@@ -170,7 +169,7 @@ def test_repeated_questions_are_kept_and_counted_in_a_note(write: Write) -> None
     ],
 )
 def test_broken_file_is_located(
-    write: Write, read: Callable[[Path], Any], content: str | bytes, line: int | None, says: str
+    write: Write, read: Callable[[Path], Any], content: str, line: int | None, says: str
 ) -> None:
     with pytest.raises(InputError) as caught:
         read(write("file", content))

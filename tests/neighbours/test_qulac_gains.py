@@ -7,6 +7,7 @@ import json
 import pickle
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from written_files import refused
 
 from cts_async.errors import InputError, UsageError
 from cts_async.neighbours.qulac.conversations import (
@@ -30,6 +32,8 @@ from cts_async.neighbours.qulac.conversations import (
     write_evaluations,
 )
 from cts_async.tables.table import DataTable, print_table
+
+refusal = partial(refused, read_evaluations)
 
 
 def values(facet: str, *records: str, original: float | None = None) -> dict[str, float]:
@@ -229,13 +233,6 @@ def test_facets_left_out_of_gain_give_a_note() -> None:
 
 Write = Callable[..., Path]
 README: Evaluations = {"NDCG20": {"20-2-11-0": 0.0, "20-2-11-1": 0.36252395084997224}, "P1": {"20-2-11-1": 1}}
-
-
-def refusal(path: Path) -> InputError:
-    with pytest.raises(InputError) as caught:
-        read_evaluations(path)
-    assert str(caught.value).startswith(str(path))
-    return caught.value
 
 
 @pytest.mark.parametrize(

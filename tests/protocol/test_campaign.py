@@ -16,6 +16,7 @@ import orjson
 import pytest
 from audited_runs import made, write
 from fake_provider import FAULTS, THOUGHTS, FakeProvider, Settings
+from written_files import read_lines
 
 from cts_async.analysis.board import make_board
 from cts_async.analysis.summary import summarise_run
@@ -91,10 +92,6 @@ def campaign(
     return asyncio.run(main())
 
 
-def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
 def results_of(run: Path) -> list[dict[str, Any]]:
     return list(latest_results(run / "results.jsonl").values())
 
@@ -166,11 +163,11 @@ def test_every_instance_is_accounted_for_despite_faults(
     provider = FakeProvider(Settings(faults=faults, retry_after_s=0.15, seed=seed))
     runs = campaign(tmp_path, provider)
     assert sum(bool(request.fault) for request in provider.seen) > 10
-    ids = [line["id"] for line in lines(sample_dir() / "queries.jsonl")][:N]
+    ids = [line["id"] for line in read_lines(sample_dir() / "queries.jsonl")][:N]
     for run in runs.values():
-        results = lines(run / "results.jsonl")
+        results = read_lines(run / "results.jsonl")
         assert sorted(line["id"] for line in results) == sorted(ids)
-        records = lines(run / "steps.jsonl")
+        records = read_lines(run / "steps.jsonl")
         assert all(list(record)[:2] == ["key", "ok"] for record in records)
         reasons = {(r["instance"], r["step"]): r["error"] for r in records if not r["ok"]}
         assert {line["id"] for line in results if failed(line)} == {instance for instance, _ in reasons}
@@ -326,7 +323,7 @@ def test_reasoning_changes_no_result_and_is_recorded(
 ) -> None:
     _, run, results = claude(tmp_path, table, thoughts=where)
     assert results == plain[2]
-    for step in lines(run / "steps.jsonl"):
+    for step in read_lines(run / "steps.jsonl"):
         if "model" in step and not (where == "in the text" and step["step"].startswith("search/")):
             assert step["response"]["reasoning"] == THOUGHTS
             assert THOUGHTS not in step["response"]["text"]
@@ -341,7 +338,7 @@ def test_refusal_fails_its_instance_at_once_and_is_no_score(tmp_path: Path, tabl
         assert "restore_score_100" not in line
     assert counts(run) == (0, N_CLAUDE, None)
     assert len(provider.seen) == N_CLAUDE * (CLARIFIED + ORIG), "nobody asks again"
-    judged = [step for step in lines(run / "steps.jsonl") if step["step"].startswith("judge/")]
+    judged = [step for step in read_lines(run / "steps.jsonl") if step["step"].startswith("judge/")]
     assert all(step["usage"]["input"] > 0 for step in judged), "a refusal is charged all the same"
 
 

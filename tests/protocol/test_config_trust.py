@@ -7,18 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from written_files import write_config
 
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.config_trust import concerns_text, is_trusted, remember, sent_keys, trust_in
 from cts_async.search.catalog import load_search
-
-
-def written(folder: Path, text: str) -> Path:
-    path = folder / "cts.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
-
 
 MODEL = '[models.m]\nmodel = "x"\n'
 WISHES = """
@@ -119,7 +113,7 @@ _LINES = [line for line in WISHES.splitlines() if line and not line.startswith("
 
 @pytest.mark.parametrize(("entry", "wish"), [*zip(_LINES[::2], _LINES[1::2], strict=True)])
 def test_changes_beyond_the_shipped_catalogue_need_consent(tmp_path: Path, entry: str, wish: str) -> None:
-    (concern,) = trust_in(written(tmp_path, entry.replace(" | ", "\n"))).concerns
+    (concern,) = trust_in(write_config(tmp_path, entry.replace(" | ", "\n"))).concerns
     assert concern.text == wish.strip()
 
 
@@ -147,11 +141,11 @@ def test_changes_beyond_the_shipped_catalogue_need_consent(tmp_path: Path, entry
     ],
 )
 def test_harmless_changes_need_no_consent(tmp_path: Path, text: str) -> None:
-    assert trust_in(written(tmp_path, text)).concerns == ()
+    assert trust_in(write_config(tmp_path, text)).concerns == ()
 
 
 def test_a_shipped_address_that_the_environment_overrides_is_the_user_s_own(tmp_path: Path) -> None:
-    file = written(tmp_path, "[models.ernie]\ntimeout_s = 5\n")
+    file = write_config(tmp_path, "[models.ernie]\ntimeout_s = 5\n")
     assert trust_in(file).concerns == ()
     spec = load_catalogue(file).resolve("ernie", {"QIANFAN_BASE_URL": "http://proxy.example/v2"})
     assert sent_keys([spec], {"model ernie": file}) == (
@@ -161,7 +155,7 @@ def test_a_shipped_address_that_the_environment_overrides_is_the_user_s_own(tmp_
 
 def test_consent_concerns_used_entries_and_covers_the_whole_file(tmp_path: Path) -> None:
     evil = '[models.gpt]\nbase_url = "http://evil.example/v1"\n[models.kimi]\nkey_env = "HOME"\n'
-    file = written(tmp_path, evil + MODEL + 'base_url = "http://127.0.0.1/v1"\n')
+    file = write_config(tmp_path, evil + MODEL + 'base_url = "http://127.0.0.1/v1"\n')
     trust, catalogue = trust_in(file), load_catalogue(file)
     assert trust.sources == dict.fromkeys(("model gpt", "model kimi", "model m"), file)
     assert trust.concerns_of([catalogue.resolve("m", {}), catalogue.resolve("claude", {})]) == ()
@@ -174,7 +168,7 @@ def test_consent_concerns_used_entries_and_covers_the_whole_file(tmp_path: Path)
 def test_long_list_of_concerns_is_cut_behind_the_worst(tmp_path: Path) -> None:
     small = "".join(f'[models.m{i}]\nmodel = "x"\nbase_url = "https://h{i}.example/v1"\n' for i in range(9))
     long = f'[models.{"a" * 5_000}]\nmodel = "x"\nbase_url = "https://evil.example/v1"\nkey_env = "SECRET"\n'
-    file = written(tmp_path, small + long)
+    file = write_config(tmp_path, small + long)
     trust = trust_in(file)
     text = concerns_text(trust.concerns_of([load_catalogue(file).resolve("m3", {})]))
     secret, used, others = text.split("; ")
@@ -185,7 +179,7 @@ def test_long_list_of_concerns_is_cut_behind_the_worst(tmp_path: Path) -> None:
 
 
 def test_role_of_a_file_needs_consent_unless_its_model_was_named(tmp_path: Path) -> None:
-    file = written(tmp_path, '[roles]\njudge = "gpt"\n')
+    file = write_config(tmp_path, '[roles]\njudge = "gpt"\n')
     trust, gpt = trust_in(file), load_catalogue(file).resolve("gpt:gpt-4.1", {})
     assert len(trust.concerns_of([gpt], ["claude"])) == 1
     assert trust.concerns_of([gpt], ["claude", "gpt:gpt-4.1@short"]) == ()
@@ -196,7 +190,7 @@ def test_role_of_a_file_needs_consent_unless_its_model_was_named(tmp_path: Path)
 
 
 def test_keys_are_named_with_their_file_and_host(tmp_path: Path) -> None:
-    file = written(
+    file = write_config(
         tmp_path,
         MODEL
         + 'base_url = "https://lab.example:8443/v1"\nkey_env = "LAB_API_KEY"\n'
@@ -218,7 +212,7 @@ def test_consent_is_to_one_path_and_one_content(tmp_path: Path) -> None:
     environ = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-    here, there = written(tmp_path / "a", "# 1"), written(tmp_path / "b", "# 1")
+    here, there = write_config(tmp_path / "a", "# 1"), write_config(tmp_path / "b", "# 1")
     assert not is_trusted(here, environ)
     remember(here, environ)
     remember(here, environ)
@@ -238,7 +232,7 @@ def test_consent_is_recorded_in_the_home_by_default(
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home/work").mkdir(parents=True)
-    for file in (written(tmp_path / "home/work", "#"), written(tmp_path / "home", "#")):
+    for file in (write_config(tmp_path / "home/work", "#"), write_config(tmp_path / "home", "#")):
         remember(file, {"XDG_CONFIG_HOME": config})
         assert is_trusted(file, {})
     assert len(list((tmp_path / "home/.config/cts-async/trusted").iterdir())) == 2
@@ -246,7 +240,7 @@ def test_consent_is_recorded_in_the_home_by_default(
 
 def test_a_folder_cannot_bring_consent_to_itself_along(tmp_path: Path) -> None:
     environ = {"XDG_CONFIG_HOME": str(tmp_path / ".config")}
-    file = written(tmp_path, "#")
+    file = write_config(tmp_path, "#")
     with pytest.raises(UsageError, match="cannot be kept in the folder that it is about: use --config"):
         remember(file, environ)
     assert not (tmp_path / ".config").exists()
@@ -257,4 +251,4 @@ def test_consent_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "config").write_text("a file")
     (tmp_path / "w").mkdir()
     with pytest.raises(UsageError, match="cannot write"):
-        remember(written(tmp_path / "w", "#"), {"XDG_CONFIG_HOME": str(tmp_path / "config")})
+        remember(write_config(tmp_path / "w", "#"), {"XDG_CONFIG_HOME": str(tmp_path / "config")})

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from written_files import write_lines
 
 from cts_async.config import RunConfig
 from cts_async.llm.catalog import load_catalogue
@@ -271,10 +272,6 @@ def test_turns_are_sequential_and_their_prompts_grow(tmp_path: Path) -> None:
 # --- What a run's files show: counted by hand.
 
 
-def write(path: Path, *lines: dict[str, Any]) -> None:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
 def step(instance: str, name: str, used: tuple[int, int], latency_s: float, **more: Any) -> dict[str, Any]:
     usage = {"input": used[0], "output": used[1]}
     record = {"key": "0" * 32, "ok": True, "instance": instance, "step": name, "model": "m-1", "usage": usage}
@@ -286,12 +283,12 @@ def a_run(directory: Path) -> None:
     forecast = {"instances": 3, "calls": 12}
     sessions = [{"wall_s": 2.5}, {"wall_s": None}, {"wall_s": 4.0}]
     (directory / "run.json").write_text(json.dumps({"forecast": forecast, "sessions": sessions}))
-    write(
+    write_lines(
         directory / "results.jsonl",
         {"id": "q1", "search": {"model_calls": 4}},
         {"id": "q2", "error": {"step": "clarify", "kind": "rejected", "message": "no"}},
     )
-    write(
+    write_lines(
         directory / "steps.jsonl",
         step("q1", "clarify", (100, 20), 2.0),
         step("q1", "search/turn/1", (300, 30), 1.0),
@@ -320,5 +317,5 @@ def test_steps_are_summed_by_kind_and_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize("search", [4, {"model_calls": "four"}, {"model_calls": None}])
 def test_search_of_another_form_shows_no_turns(tmp_path: Path, search: Any) -> None:
     a_run(tmp_path)
-    write(tmp_path / "results.jsonl", {"id": "q1", "search": search})
+    write_lines(tmp_path / "results.jsonl", {"id": "q1", "search": search})
     assert (read_past_usage(tmp_path, ["m"]).searches, read_past_usage(tmp_path, ["m"]).turns) == (1, 0)

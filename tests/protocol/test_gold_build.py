@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from custom_roles import script
 from fake_provider import FakeProvider, Settings
-from gold_world import DOCUMENTS, QUERIES, lines_of, write_world
+from gold_world import DOCUMENTS, QUERIES, write_world
 from hypothesis import given
 from hypothesis import strategies as st
+from written_files import read_lines
 
 from cts_async.config import BudgetConfig, GoldConfig
 from cts_async.datasets import open_dataset, read_gold
@@ -68,7 +69,7 @@ def roles(provider: FakeProvider) -> Counter[str]:
 
 
 def results(folder: Path) -> dict[str, dict[str, Any]]:
-    return {line["id"]: line for line in lines_of(folder / "runs" / "world-goldbuild" / "results.jsonl")}
+    return {line["id"]: line for line in read_lines(folder / "runs" / "world-goldbuild" / "results.jsonl")}
 
 
 # -- well
@@ -80,7 +81,7 @@ def test_each_intent_is_searched_once_and_its_instances_share_the_gold(tmp_path:
     before = (tmp_path / "GOLD.jsonl").read_bytes()
     assert not build(tmp_path).seen, "the same command again makes no calls and the same file"
     assert (tmp_path / "GOLD.jsonl").read_bytes() == before
-    lines = lines_of(tmp_path / "GOLD.jsonl")
+    lines = read_lines(tmp_path / "GOLD.jsonl")
     assert [(line["id"], line["instance_ids"]) for line in lines] == [
         ("q1", ["q1", "q3"]),
         ("q2", ["q2"]),
@@ -108,7 +109,7 @@ def test_an_own_agent_searches_and_a_model_extracts(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nuggets are extracted by a model; name one with --extractor"):
         build(tmp_path, every_role=agent)
     assert roles(build(tmp_path, every_role=agent, extractor="fake")) == {"gold": INTENTS}
-    assert {line["provenance"]["agent"] for line in lines_of(tmp_path / "GOLD.jsonl")} == {"my_agent.find"}
+    assert {line["provenance"]["agent"] for line in read_lines(tmp_path / "GOLD.jsonl")} == {"my_agent.find"}
 
 
 def test_the_traces_are_archived_once(tmp_path: Path) -> None:
@@ -116,10 +117,10 @@ def test_the_traces_are_archived_once(tmp_path: Path) -> None:
     build(tmp_path)
     archive = tmp_path / "runs" / "world-goldbuild" / "traces.jsonl"
     before = archive.read_bytes()
-    trace = next(line for line in lines_of(archive) if line["id"] == "q2")
+    trace = next(line for line in read_lines(archive) if line["id"] == "q2")
     assert [turn["kind"] for turn in trace["turns"]] == ["think", "search", "think", "answer"]
     assert trace["turns"][1]["source_ids"] == [source["id"] for source in trace["sources"]]
-    assert len(lines_of(archive)) == INTENTS
+    assert len(read_lines(archive)) == INTENTS
     for steps in (archive.with_name("results.jsonl"), tmp_path / "GOLD.jsonl"):
         steps.unlink()
     assert not build(tmp_path).seen  # the journal has it all
@@ -133,9 +134,9 @@ def test_an_early_stop_publishes_what_is_done_and_the_rest_follows(tmp_path: Pat
     write_world(tmp_path)
     with pytest.raises(BudgetSpent):
         build(tmp_path, budget=BudgetConfig(max_calls=7), in_flight=1)
-    assert [line["id"] for line in lines_of(tmp_path / "GOLD.jsonl")] == ["q1", "q2"]
+    assert [line["id"] for line in read_lines(tmp_path / "GOLD.jsonl")] == ["q1", "q2"]
     assert len(build(tmp_path).seen) == CALLS - 7
-    assert [line["id"] for line in lines_of(tmp_path / "GOLD.jsonl")] == ["q1", "q2", "q4"]
+    assert [line["id"] for line in read_lines(tmp_path / "GOLD.jsonl")] == ["q1", "q2", "q4"]
 
 
 # -- badly
@@ -160,7 +161,7 @@ def test_broken_reply_and_search_without_sources_are_failures_and_no_gold(tmp_pa
         "q9": ("extract", "unusable_output"),
     }
     assert not (tmp_path / "GOLD.jsonl").exists()
-    traces = lines_of(tmp_path / "runs" / "world-goldbuild" / "traces.jsonl")
+    traces = read_lines(tmp_path / "runs" / "world-goldbuild" / "traces.jsonl")
     assert {trace["id"]: bool(trace["sources"]) for trace in traces} == {"q8": False, "q9": True}
 
 
@@ -176,7 +177,7 @@ def test_searches_that_failed_are_made_again_where_nothing_was_found(
         build(tmp_path)
     assert results(tmp_path)["q1"]["error"]["kind"] == "no_sources"
     build(tmp_path, retry_failed=True)
-    assert [line["id"] for line in lines_of(tmp_path / "GOLD.jsonl")] == ["q1"]
+    assert [line["id"] for line in read_lines(tmp_path / "GOLD.jsonl")] == ["q1"]
 
 
 FORGED = (
@@ -191,7 +192,7 @@ def test_hostile_text_in_a_source_stays_within_its_line(tmp_path: Path) -> None:
     (asked,) = [seen.messages[1]["content"] for seen in provider.seen if seen.role == "gold"]
     assert asked.count("</sources>") == asked.count("<query>") == 1
     told = asked.split("<sources>\n")[1].split("\n</sources>")[0].splitlines()
-    shown = lines_of(tmp_path / "GOLD.jsonl")[0]["sources"]
+    shown = read_lines(tmp_path / "GOLD.jsonl")[0]["sources"]
     assert [json.loads(line)["id"] for line in told] == [source["id"] for source in shown]
     assert "S9" not in [source["id"] for source in shown]
 
@@ -208,7 +209,7 @@ def test_other_gold_is_overwritten_only_by_force(tmp_path: Path) -> None:
     assert (tmp_path / "GOLD.jsonl").read_text() == theirs
     assert not (tmp_path / "runs").exists(), "nothing was started"
     build(tmp_path, gold={"force": True})
-    assert len(lines_of(tmp_path / "GOLD.jsonl")) == INTENTS
+    assert len(read_lines(tmp_path / "GOLD.jsonl")) == INTENTS
 
 
 def test_the_queries_and_documents_are_not_even_overwritten_by_force(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 from viewer_server import viewer
+from written_files import read_lines, write_lines
 
 from cts_async.cli.main import app
 from cts_async.config import JudgeConfig
@@ -95,14 +96,6 @@ def judge(*options: object, files: tuple[str, ...] = BOTH, out: str = "out") -> 
     return invoke("judge", "--gold", GOLD, *named, "--out", out, "-q", "--lexical", *options)
 
 
-def lines(path: Path | str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
-
-
-def write_lines(path: Path | str, rows: list[dict[str, Any]]) -> None:
-    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows))
-
-
 def summary(directory: Path | str) -> dict[str, Any]:
     return dict(json.loads(Path(directory, "summary.json").read_bytes()))
 
@@ -125,8 +118,8 @@ def test_further_judge_adds_verdicts_and_changes_no_answer(run: Path, new_calls:
     assert cts("judge", run, "--judge", "mine", "-q") == 0
     assert new_calls() == N
     assert (run / "results.jsonl").read_bytes() == before
-    found = lines(verdicts)
-    assert {line["id"] for line in found} == {line["id"] for line in lines(run / "results.jsonl")}
+    found = read_lines(verdicts)
+    assert {line["id"] for line in found} == {line["id"] for line in read_lines(run / "results.jsonl")}
     assert {line["judge"] for line in found} == {"mine"}
     assert summary(run)["judge"] == "lexical"
     assert summary(run)["judges"]["mine"]["n_scored"] == N
@@ -135,7 +128,7 @@ def test_further_judge_adds_verdicts_and_changes_no_answer(run: Path, new_calls:
     verdicts.unlink()
     assert cts("judge", run, "--judge", "mine", "-q") == 0
     assert new_calls() == 0
-    assert sorted(map(str, lines(verdicts))) == sorted(map(str, found))
+    assert sorted(map(str, read_lines(verdicts))) == sorted(map(str, found))
 
 
 def test_run_whose_data_lies_elsewhere_says_from_where_to_judge_it(
@@ -153,12 +146,12 @@ def test_run_whose_data_lies_elsewhere_says_from_where_to_judge_it(
 
 
 def test_result_with_a_damaged_answer_is_named_and_nothing_is_judged(run: Path, new_calls: NewCalls) -> None:
-    whole = lines(run / "results.jsonl")
+    whole = read_lines(run / "results.jsonl")
     new_calls()
     for answer in ({}, {"answer": None}, {"answer": 5}):
         whole[2].pop("answer", None)
         whole[2].update(answer)
-        write_lines(run / "results.jsonl", whole)
+        write_lines(run / "results.jsonl", *whole)
         problem = f"results.jsonl: field 'answer': instance '{whole[2]['id']}' has no answer text"
         with pytest.raises(InputError, match=problem):
             cts("judge", run, "--judge", "mine", "-q")
@@ -168,7 +161,7 @@ def test_result_with_a_damaged_answer_is_named_and_nothing_is_judged(run: Path, 
 def test_failed_verdict_is_no_score_and_is_tried_again(run: Path, provider: Remote) -> None:
     provider.set(faults={"wrong_ids": 1.0})
     assert cts("judge", run, "--judge", "mine", "-q") == 1
-    assert {line["error"]["kind"] for line in lines(run / "judgments/mine.jsonl")} == {"unusable_output"}
+    assert {line["error"]["kind"] for line in read_lines(run / "judgments/mine.jsonl")} == {"unusable_output"}
     scores = summary(run)["judges"]["mine"]
     assert (scores["n_scored"], scores["n_failed"], scores["mean"]) == (0, N, None)
     provider.set(faults={})
@@ -206,7 +199,7 @@ def test_failed_judge_of_a_run_is_named_and_added_by_judging_the_run_again(
 @pytest.fixture
 def candidates(here: Path) -> Path:
     rows = [{"id": row["id"], "answer": f"About {row['fused_query']}"} for row in ALL_ROWS[:N]]
-    write_lines(here / "cand.jsonl", rows)
+    write_lines(here / "cand.jsonl", *rows)
     return here / "cand.jsonl"
 
 
@@ -223,14 +216,14 @@ def test_candidates_are_judged_into_a_directory_of_their_own(
     command = ["judge", *[word for pair in words for word in pair], "--judge", "mine", "-q"]
     assert cts(*command) == 0
     assert new_calls() == N
-    items = lines("out/per_item.jsonl")
+    items = read_lines("out/per_item.jsonl")
     assert {item["id"] for item in items} == {row["id"] for row in ALL_ROWS[:N]}
     assert all(item["answer"].startswith("About") for item in items)
     assert (summary("out")["n_scored"], summary("out")["n_failed"]) == (N, 0)
     assert summary("out")["mean"] == score_file("out/per_item.jsonl").mean
     assert cts(*command) == 0
     assert new_calls() == 0
-    assert lines("out/per_item.jsonl") == items
+    assert read_lines("out/per_item.jsonl") == items
 
 
 def test_empty_candidates_score_0_without_a_call_with_the_option(
@@ -239,7 +232,7 @@ def test_empty_candidates_score_0_without_a_call_with_the_option(
     silent = {"step": "search/turn/3", "kind": "unusable_output", "message": "no <answer>"}
     more: list[dict[str, Any]] = [{"answer": ""}, {"answer": None}, {"error": "timeout"}, {"error": silent}]
     more = [{"id": row["id"], **fields} for row, fields in zip(ALL_ROWS[N:], more, strict=False)]
-    write_lines(candidates, lines(candidates) + more)
+    write_lines(candidates, *(read_lines(candidates) + more))
     assert cts(*JUDGE, "--empty-answers", "zero") == 1
     assert new_calls() == N
     found = summary("out")
@@ -254,8 +247,8 @@ def test_empty_candidates_score_0_without_a_call_with_the_option(
 
 def test_instances_of_the_gold_without_an_answer_are_expected(candidates: Path) -> None:
     """One answer to a gold of three is 1/3, wherever the number is shown, and nothing is left to do."""
-    write_lines("gold3.jsonl", ALL_ROWS[:3])
-    write_lines(candidates, lines(candidates)[:1])
+    write_lines("gold3.jsonl", *ALL_ROWS[:3])
+    write_lines(candidates, *read_lines(candidates)[:1])
     options = ("judge", "--gold", "gold3.jsonl", "--candidates", candidates, "--judge", "mine")
     done = invoke(*options, "--out", "out")
     assert done.exit_code == 0
@@ -279,7 +272,7 @@ def test_instances_of_the_gold_without_an_answer_are_expected(candidates: Path) 
 
 
 def test_all_failed_counts_as_0_with_failures_as_0(candidates: Path) -> None:
-    write_lines(candidates, [{"id": row["id"], "answer": ""} for row in ALL_ROWS])
+    write_lines(candidates, *[{"id": row["id"], "answer": ""} for row in ALL_ROWS])
     done = invoke(*JUDGE[:-1])
     assert done.exit_code == 1
     found = summary("out")
@@ -317,7 +310,7 @@ def test_larger_limit_judges_only_the_remaining_answers(candidates: Path) -> Non
     for limit in (2, 4):
         assert cts(*JUDGE, "--limit", limit) == 0
         assert summary("out")["n_scored"] == limit
-    first = {item["id"] for item in lines("out/per_item.jsonl")[:2]}  # concurrent, so in any order
+    first = {item["id"] for item in read_lines("out/per_item.jsonl")[:2]}  # concurrent, so in any order
     assert first == {row["id"] for row in ALL_ROWS[:2]}
 
 
@@ -328,7 +321,7 @@ def test_file_that_breaks_after_it_was_checked_stops_the_run_cleanly(candidates:
         out.write("{")
     with pytest.raises(RunStopped, match=r"cand\.jsonl:6: .*changed while it was being judged"):
         asyncio.run(run_judging(plan, {}, Events()))
-    assert len(lines("out/per_item.jsonl")) == N
+    assert len(read_lines("out/per_item.jsonl")) == N
 
 
 # --- Many files of candidates
@@ -345,7 +338,7 @@ def two(here: Path) -> Path:
 def write(path: str, answer: Callable[[int], str]) -> None:
     Path(path).parent.mkdir(exist_ok=True)
     rows = [{"id": row["id"], "fused_query": row["fused_query"]} for row in ROWS]
-    write_lines(path, [{**row, "answer": answer(i)} for i, row in enumerate(rows)])
+    write_lines(path, *[{**row, "answer": answer(i)} for i, row in enumerate(rows)])
 
 
 def test_equal_questions_are_asked_once_across_files_judges_and_sessions(
@@ -356,14 +349,14 @@ def test_equal_questions_are_asked_once_across_files_judges_and_sessions(
     assert done.exit_code == 0
     assert new_calls() == 5
     assert "3 of 8 answers are duplicates and needed no calls" in done.stdout
-    first, second = lines("out/a-x/per_item.jsonl"), lines("out/b-x/per_item.jsonl")
+    first, second = read_lines("out/a-x/per_item.jsonl"), read_lines("out/b-x/per_item.jsonl")
     by_id = [{item["id"]: item["nuggets"] for item in items} for items in (first, second)]
     assert [by_id[0][row["id"]] == by_id[1][row["id"]] for row in ROWS] == [True, True, False, True]
     assert judge("--judge", "mine").exit_code == 0
     assert new_calls() == 0
     assert judge("--judge", "mine", "--judge", "other").exit_code == 0
     assert new_calls() == 5
-    assert len(lines("out/a-x/judgments/other.jsonl")) == 4
+    assert len(read_lines("out/a-x/judgments/other.jsonl")) == 4
     write("c.jsonl", lambda i: SAME if i == 3 else f"New {i}")
     assert judge("--judge", "mine", files=(*BOTH, "c.jsonl")).exit_code == 0
     assert new_calls() == 3
@@ -374,7 +367,7 @@ def test_output_layout_of_one_or_several_files_is_fixed_by_the_first_command(two
     judge("--judge", "mine")
     write("c.jsonl", lambda i: f"New {i}")
     judge("--judge", "mine", files=("c.jsonl",))
-    assert len(lines("out/c/per_item.jsonl")) == 4
+    assert len(read_lines("out/c/per_item.jsonl")) == 4
     judge("--judge", "mine", files=("c.jsonl",), out="one")
     with pytest.raises(UsageError, match=r"one has the judgments of c\.jsonl alone: use another --out"):
         judge("--judge", "mine", out="one")
@@ -383,18 +376,18 @@ def test_output_layout_of_one_or_several_files_is_fixed_by_the_first_command(two
 def test_unreachable_judge_holds_up_no_other_judge(two: Path) -> None:
     with pytest.raises(ProviderRefused, match="gone"):
         judge("--judge", "mine", "--judge", "gone", "--in-flight", 1)
-    assert [len(lines(f"out/{name}/per_item.jsonl")) for name in ("a-x", "b-x")] == [4, 4]
-    assert [len(lines(f"out/{name}/judgments/lexical.jsonl")) for name in ("a-x", "b-x")] == [4, 4]
+    assert [len(read_lines(f"out/{name}/per_item.jsonl")) for name in ("a-x", "b-x")] == [4, 4]
+    assert [len(read_lines(f"out/{name}/judgments/lexical.jsonl")) for name in ("a-x", "b-x")] == [4, 4]
 
 
 def test_repeated_question_that_fails_is_asked_once(two: Path, provider: Remote, new_calls: NewCalls) -> None:
     """Seven answers to one query, all alike: one conversation of three refused replies, seven failures."""
     row = {"fused_query": ROWS[0]["fused_query"], "answer": SAME}
-    write_lines("same.jsonl", [{"id": f"c{i}", **row} for i in range(7)])
+    write_lines("same.jsonl", *[{"id": f"c{i}", **row} for i in range(7)])
     provider.set(faults={"wrong_ids": 1.0})
     assert judge("--judge", "mine", files=("same.jsonl",)).exit_code == 1
     assert new_calls() <= 4
-    assert len(lines("out/per_item.jsonl")) == 7
+    assert len(read_lines("out/per_item.jsonl")) == 7
     provider.set(faults={})
     assert judge("--judge", "mine", "--retry-failed", files=("same.jsonl",)).exit_code == 0
     assert new_calls() == 1
@@ -441,7 +434,7 @@ def test_runs_share_verdicts_on_the_same_answers(runs: list[Path], new_calls: Ne
     assert done.exit_code == 0
     assert new_calls() == 3
     assert "3 of 6 answers are duplicates and needed no calls" in done.stdout
-    of_r, of_s = (sorted(map(str, lines(run / "judgments/other.jsonl"))) for run in runs)
+    of_r, of_s = (sorted(map(str, read_lines(run / "judgments/other.jsonl"))) for run in runs)
     assert of_r == of_s
     (runs[1] / "judgments/other.jsonl").unlink()
     assert cts("judge", *runs, "--judge", "other", "-q") == 0
@@ -466,8 +459,8 @@ def test_candidate_options_are_refused_with_runs(here: Path, options: tuple[obje
 
 
 def change(id: str, answer: str) -> None:
-    rows = [{**row, "answer": answer} if row["id"] == id else row for row in lines(ONE[0])]
-    write_lines(ONE[0], rows)
+    rows = [{**row, "answer": answer} if row["id"] == id else row for row in read_lines(ONE[0])]
+    write_lines(ONE[0], *rows)
 
 
 def test_answer_that_changed_is_judged_again_by_every_judge(two: Path, new_calls: NewCalls) -> None:
@@ -482,9 +475,9 @@ def test_answer_that_changed_is_judged_again_by_every_judge(two: Path, new_calls
         printed.output.split()
     )
     assert new_calls() == 2
-    (again,) = lines("out/per_item.jsonl")[4:]
+    (again,) = read_lines("out/per_item.jsonl")[4:]
     assert (again["id"], again["answer"]) == ("s02", "Another answer.")
-    assert [line["id"] for line in lines("out/judgments/other.jsonl")[4:]] == ["s02"]
+    assert [line["id"] for line in read_lines("out/judgments/other.jsonl")[4:]] == ["s02"]
     judge(*options, files=ONE)
     assert new_calls() == 0
 
@@ -525,7 +518,7 @@ def bad_gold(here: Path) -> Path:
     rows = json.loads(json.dumps(ALL_ROWS))
     rows[1]["gold"]["nuggets"] = []
     del rows[2]["gold"]["nuggets"][0]["weight"]
-    write_lines(here / "gold.jsonl", rows)
+    write_lines(here / "gold.jsonl", *rows)
     return here
 
 
@@ -538,7 +531,7 @@ def test_a_run_leaves_out_the_instances_of_bad_gold_and_says_which(bad_gold: Pat
     done = invoke(*RUN, "--limit", 3, "--skip-bad-gold")
     assert done.exit_code == 0
     assert f"gold lines left out (--skip-bad-gold): 2: {SECOND} (line 2, " in done.stderr
-    names = [line["id"] for line in lines(bad_gold / "runs/r/results.jsonl")]
+    names = [line["id"] for line in read_lines(bad_gold / "runs/r/results.jsonl")]
     assert len(names) == 3
     assert not {SECOND, THIRD} & set(names)
     data = json.loads((bad_gold / "runs/r/run.json").read_bytes())["data"]
@@ -547,7 +540,7 @@ def test_a_run_leaves_out_the_instances_of_bad_gold_and_says_which(bad_gold: Pat
     # What opens the run's data again reads that gold in the same way.
     assert invoke("audit", "runs/r").exit_code == 0
     assert invoke("judge", "runs/r", "--judge", "mine", "-q").exit_code == 0
-    assert len(lines(bad_gold / "runs/r/judgments/mine.jsonl")) == 3
+    assert len(read_lines(bad_gold / "runs/r/judgments/mine.jsonl")) == 3
     assert invoke(*RUN, "--limit", 3, "--skip-bad-gold").exit_code == 0
 
 
@@ -555,24 +548,24 @@ JUDGE_CANDIDATES = ("judge", "--gold", "gold.jsonl", "--candidates", "c.jsonl", 
 
 
 def test_candidates_of_bad_gold_are_left_out_and_counted(bad_gold: Path) -> None:
-    write_lines(bad_gold / "c.jsonl", [{"id": row["id"], "answer": "About nine."} for row in ALL_ROWS[:4]])
+    write_lines(bad_gold / "c.jsonl", *[{"id": row["id"], "answer": "About nine."} for row in ALL_ROWS[:4]])
     command = (*JUDGE_CANDIDATES, "lexical")
     with pytest.raises(InputError, match="--skip-bad-gold"):
         invoke(*command)
     done = invoke(*command, "--skip-bad-gold")
     assert f"gold lines left out (--skip-bad-gold): 2: {SECOND} (line 2, " in done.stderr
     assert "2 of 4 answers are left out" in done.stderr
-    assert [line["id"] for line in lines(bad_gold / "out/per_item.jsonl")] == [
+    assert [line["id"] for line in read_lines(bad_gold / "out/per_item.jsonl")] == [
         ALL_ROWS[0]["id"],
         ALL_ROWS[3]["id"],
     ]
 
 
 def test_candidates_may_be_joined_by_id_whatever_their_query(bad_gold: Path, provider: Remote) -> None:
-    write_lines(bad_gold / "gold.jsonl", ALL_ROWS)
+    write_lines(bad_gold / "gold.jsonl", *ALL_ROWS)
     write_lines(
         bad_gold / "c.jsonl",
-        [{"id": row["id"], "query": "rewritten", "answer": "About nine."} for row in ROWS[:2]],
+        *[{"id": row["id"], "query": "rewritten", "answer": "About nine."} for row in ROWS[:2]],
     )
     command = (*JUDGE_CANDIDATES, "mine", "-q")
     with pytest.raises(InputError, match="the ids clash: .*--join id joins by the id"):
@@ -580,14 +573,16 @@ def test_candidates_may_be_joined_by_id_whatever_their_query(bad_gold: Path, pro
     provider.set(keep=True)
     asked = len(provider.seen())
     assert invoke(*command, "--join", "id").exit_code == 0
-    assert {line["id"] for line in lines(bad_gold / "out/per_item.jsonl")} == {row["id"] for row in ROWS[:2]}
+    assert {line["id"] for line in read_lines(bad_gold / "out/per_item.jsonl")} == {
+        row["id"] for row in ROWS[:2]
+    }
     sent = [str(request.messages) for request in provider.seen()[asked:]]
     for row, prompt in zip(
         ROWS[:2], sorted(sent, key=lambda text: ROWS[1]["fused_query"] in text), strict=True
     ):
         assert row["fused_query"] in prompt
         assert "rewritten" not in prompt
-    write_lines(bad_gold / "c.jsonl", [{"id": row["id"], "answer": "About nine."} for row in ROWS[:2]])
+    write_lines(bad_gold / "c.jsonl", *[{"id": row["id"], "answer": "About nine."} for row in ROWS[:2]])
     with pytest.raises(UsageError, match='join was "id", now null'):
         invoke(*command)
 
@@ -627,13 +622,13 @@ def test_damaged_note_in_the_manifest_is_named(tmp_path: Path) -> None:
 def test_other_model_under_a_judges_name_is_refused(run: Path, new_calls: NewCalls) -> None:
     command = ("judge", run, "--judge", "other", "-q")
     assert cts(*command, "--limit", 2) == 0
-    before = lines(run / "judgments/other.jsonl")
+    before = read_lines(run / "judgments/other.jsonl")
     new_calls()
     config = Path("cts.toml")
     config.write_text(config.read_text().replace("other-1", "other-2"))
     with pytest.raises(UsageError, match='another other: model.model was "other-1", now "other-2"'):
         cts(*command)
-    assert (lines(run / "judgments/other.jsonl"), new_calls()) == (before, 0)
+    assert (read_lines(run / "judgments/other.jsonl"), new_calls()) == (before, 0)
 
 
 # --- Which questions repeat, and what files of candidates are called

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from made_runs import Row, made_run
+from written_files import write_lines
 
 from cts_async.errors import InputError
 from cts_async.runs.finished import UNNAMED, read_judged, read_run
@@ -16,12 +17,6 @@ from cts_async.runs.manifest import named_system
 ROWS = [Row("q1", score=10.0)]
 FULL = {"id": "N1", "weight": 3, "coverage": "full"}
 NONE = {"id": "N2", "weight": 1, "coverage": "none"}
-
-
-def written(path: Path, *lines: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
-    return path
 
 
 # Runs
@@ -71,7 +66,9 @@ def test_verdict_needs_an_answer_and_replaces_a_failure(tmp_path: Path) -> None:
     directory = made_run(tmp_path, label="orig", rows=rows)
     error = {"error": {"step": "judge", "kind": "rejected", "message": "no"}, "judge": "gpt"}
     verdicts = [verdict(id, "full", 100.0, judge="gpt") for id in ("q2", "q3", "q4")]
-    written(directory / "judgments" / "gpt.jsonl", {"id": "q1", **error}, {"id": "q2", **error}, *verdicts)
+    write_lines(
+        directory / "judgments" / "gpt.jsonl", {"id": "q1", **error}, {"id": "q2", **error}, *verdicts
+    )
     run = read_run(directory)
     assert run.scores("gpt") == {"q2": 100.0}
     assert (run.judge_failures, run.n_failed_under("gpt")) == ({"gpt": 1}, 2)
@@ -79,9 +76,9 @@ def test_verdict_needs_an_answer_and_replaces_a_failure(tmp_path: Path) -> None:
 
 def test_judged_candidates_take_judge_from_manifest(tmp_path: Path) -> None:
     identity = {"system": "gpt-k1", "candidates": "x.jsonl", "gold_sha256": "abc", "judges": ["ernie"]}
-    written(tmp_path / "run.json", {"identity": identity, "n_expected": 2})
+    write_lines(tmp_path / "run.json", {"identity": identity, "n_expected": 2})
     lines = verdict("q1", "partial", 50.0, judge="ernie"), verdict("q2", "none", 0.0)
-    written(tmp_path / "per_item.jsonl", *lines)
+    write_lines(tmp_path / "per_item.jsonl", *lines)
     run = read_run(tmp_path)
     assert (run.label, run.k, run.judges, run.n_missing) == ("gpt-k1", 1, ("ernie",), 0)
     assert run.data.as_json() == {"gold_sha256": "abc"}
@@ -107,11 +104,11 @@ def test_name_of_answers_gives_system_and_budget(name: str, system: tuple[str, i
 
 def test_judged_file_is_named_after_its_folder_or_itself(tmp_path: Path) -> None:
     line = {"id": "q1", "fused_query": "winter ferries", "nuggets": [FULL, NONE], "judge": "ernie"}
-    run = read_judged(written(tmp_path / "gpt-k1" / "per_item.jsonl", line))
+    run = read_judged(write_lines(tmp_path / "gpt-k1" / "per_item.jsonl", line))
     assert (run.label, run.k, run.judges, run.n_expected) == ("gpt-k1", 1, ("ernie",), 1)
     assert run.directory == tmp_path / "gpt-k1"
     assert (run.items["q1"].intent, run.items["q1"].verdicts["ernie"].score) == ("winter ferries", 75.0)
-    path = written(tmp_path / "ebk1__cand_hard518.jsonl", line)
+    path = write_lines(tmp_path / "ebk1__cand_hard518.jsonl", line)
     assert (read_judged(path).label, read_judged(path).directory) == ("ebk1", path)
 
 
@@ -148,16 +145,18 @@ def test_other_spellings_of_fields_are_understood(
 
 def test_failures_tables_and_malformed_lines_of_judged_files(tmp_path: Path) -> None:
     lines = {"id": "q1", "nuggets": [FULL]}, {"id": "q2", "error": {"kind": "rejected"}}
-    run = read_judged(written(tmp_path / "theirs.jsonl", *lines))
+    run = read_judged(write_lines(tmp_path / "theirs.jsonl", *lines))
     assert (list(run.items), run.n_failed, run.n_expected) == (["q1"], 1, 2)
-    found = read_judged(written(tmp_path / "t.csv", "id,score", "q1,62.5")).items["q1"].verdicts[UNNAMED]
+    found = read_judged(write_lines(tmp_path / "t.csv", "id,score", "q1,62.5")).items["q1"].verdicts[UNNAMED]
     assert (found.score, dict(found.coverage)) == (62.5, {})
     with pytest.raises(InputError, match=r"theirs\.jsonl:2: not valid JSON"):
-        read_judged(written(tmp_path / "theirs.jsonl", {"id": "q1", "nuggets": [FULL]}, "{"))
+        read_judged(write_lines(tmp_path / "theirs.jsonl", {"id": "q1", "nuggets": [FULL]}, "{"))
 
 
 def test_contradicting_score_in_judged_file_is_reported(tmp_path: Path) -> None:
-    path = written(tmp_path / "theirs.jsonl", {"id": "q1", "nuggets": [FULL, NONE], "restore_score_100": 20})
+    path = write_lines(
+        tmp_path / "theirs.jsonl", {"id": "q1", "nuggets": [FULL, NONE], "restore_score_100": 20}
+    )
     run = read_judged(path)
     found = run.items["q1"].verdicts[UNNAMED]
     assert (found.score, found.weights) == (75.0, {"N1": 3.0, "N2": 1.0})

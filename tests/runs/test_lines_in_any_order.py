@@ -6,9 +6,9 @@ import json
 import random
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
+from written_files import write_lines
 
 from cts_async.analysis.summary import summarise_run
 from cts_async.pages.report import Origin
@@ -38,16 +38,11 @@ def row(rng: random.Random, i: int, k: int) -> Row:
     return Row(id, questions, answers, labels=labels, weights=weights, rewritten_query=rewritten)
 
 
-def write(path: Path, lines: list[Any]) -> None:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
 def with_steps(directory: Path, rng: random.Random) -> None:
     """Calls of five priced models, and searches of which many failed once each."""
     models = [f"m{i}" for i in range(5)]
-    manifest = json.loads((directory / "run.json").read_text())
-    manifest["prices"] = {model: {"input": 0.1 + i / 7, "output": 0.7} for i, model in enumerate(models)}
-    (directory / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(directory) as manifest:
+        manifest["prices"] = {model: {"input": 0.1 + i / 7, "output": 0.7} for i, model in enumerate(models)}
     steps = [
         {
             "key": f"{i}",
@@ -58,11 +53,11 @@ def with_steps(directory: Path, rng: random.Random) -> None:
         }
         for i in range(60)
     ]
-    write(directory / "steps.jsonl", steps)
+    write_lines(directory / "steps.jsonl", *steps)
     lines = [json.loads(line) for line in (directory / "results.jsonl").read_text().splitlines()]
     for line in lines:
         line["search"] = {"tools": {"searches": 3, "visits": 3, "failed": [rng.choice(TOOLS)]}}
-    write(directory / "results.jsonl", lines)
+    write_lines(directory / "results.jsonl", *lines)
 
 
 def made(folder: Path) -> list[Path]:
@@ -139,7 +134,7 @@ def test_diagnosis_does_not_depend_on_order_of_files_or_lines(tmp_path: Path) ->
             {"id": f"q{i}", "questions": [question], "answers": [answer]}
             for i, (question, answer) in enumerate(asked)
         ]
-        write(file, lines)
+        write_lines(file, *lines)
     expected = report_json(diagnose_named([*map(str, files)]))
     shuffled(tmp_path, 1)
     assert report_json(diagnose_named([*map(str, files[::-1])])) == expected

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
 from made_talks import made_talk
+from written_files import write_lines
 
 from cts_async.errors import InputError, UsageError
 from cts_async.runs.finished import read_path, read_run
@@ -17,18 +18,12 @@ ROWS = [Row("q1", score=10.0)]
 FULL = {"id": "N1", "weight": 3, "coverage": "full"}
 
 
-def written(path: Path, *lines: object) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
-    return path
-
-
 def paths(*words: object) -> list[Path]:
     return [run.path for run in find_runs([str(word) for word in words])]
 
 
 def candidates(folder: Path, name: str, gold_sha256: str) -> Path:
-    written(folder / name / "run.json", {"identity": {"system": name, "gold_sha256": gold_sha256}})
+    write_lines(folder / name / "run.json", {"identity": {"system": name, "gold_sha256": gold_sha256}})
     return folder / name
 
 
@@ -58,7 +53,7 @@ def test_words_without_runs_are_refused(tmp_path: Path) -> None:
 
 
 def test_judged_files_and_candidates_are_found(tmp_path: Path) -> None:
-    release = written(tmp_path / "release" / "ebk1" / "per_item.jsonl", {"id": "q1", "nuggets": [FULL]})
+    release = write_lines(tmp_path / "release" / "ebk1" / "per_item.jsonl", {"id": "q1", "nuggets": [FULL]})
     (path,) = paths(tmp_path / "release")
     assert read_path(path).label == read_path(release).label == "ebk1"
     out = candidates(tmp_path, "judged", "abc")
@@ -84,9 +79,8 @@ def run_of_agent(folder: Path, label: str, agent: str, *, day: int) -> Path:
     """A run whose last session began on a day of January."""
     row = Row("q", score=1.0)
     path = made_run(folder, label=label, rows=[row], players={"agent": agent}, name=f"{label}-{agent}-{day}")
-    manifest = json.loads((path / "run.json").read_text())
-    manifest["sessions"] = [{"start": f"2026-01-0{day}"}]
-    (path / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(path) as manifest:
+        manifest["sessions"] = [{"start": f"2026-01-0{day}"}]
     return path
 
 

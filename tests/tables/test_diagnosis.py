@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from installed_plugins import forget, install
-from made_runs import SCORING, Row, made_run
+from made_runs import SCORING, Row, changed_manifest, made_run
 from made_talks import made_talk
 
 from cts_async.analysis.board import Board, make_board
@@ -192,10 +192,10 @@ def test_judge_can_be_chosen(tmp_path: Path) -> None:
     )
 
 
-def printed(paths: list[str], width: int = 80) -> str:
+def printed(paths: list[str]) -> str:
     out, found = io.StringIO(), diagnose_named(paths)
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
-        patch.setenv("COLUMNS", str(width))
+        patch.setenv("COLUMNS", "80")
         show_tables(diagnosis_tables(found.diagnosis), notes=printed_notes(found))
     return out.getvalue()
 
@@ -217,11 +217,10 @@ def test_printed_digits_are_three_as_in_the_paper(tmp_path: Path) -> None:
     assert cells(text, "Table 10.")[-1] == ["1", "(gpt,", "1)", "3", "0.333"]
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_printed_tables_are_complete(runs: Path, width: int) -> None:
-    text = printed([str(runs)], width)
+def test_printed_tables_are_complete(runs: Path) -> None:
+    text = printed([str(runs)])
     tables = [line for line in text.splitlines() if not line.startswith(("gains are", "scores:"))]
-    assert all(len(line.rstrip()) <= width for line in tables)
+    assert all(len(line.rstrip()) <= 80 for line in tables)
     assert "…" not in text
     for title in ("Table 4.", "Table 5.", "Table 7.", "Table 8.", "Table 10.", "Ask or not"):
         assert title in text
@@ -457,8 +456,7 @@ def test_answers_that_give_away_the_intent_are_counted(tmp_path: Path) -> None:
     assert (row["told"], row["over_informing_rate"]) == ((1 + 1 / 4) / 2, 1 / 2)
     (row,) = found["unknown_wording"]
     assert (row["exact"], row["paraphrased"]) == (1, 1), "d has no outcome, and a was taken for an answer"
-    manifest = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    manifest["identity"]["answers"] = {"of": "qulac", "similarity": 0.85}
-    (run / "run.json").write_text(json.dumps(manifest), encoding="utf-8")
+    with changed_manifest(run) as manifest:
+        manifest["identity"]["answers"] = {"of": "qulac", "similarity": 0.85}
     (row,) = report_json(diagnose_named([str(run)]))["given_away"]
     assert (row["over_informing"], row["named"]) == (1, 0), "people's answers are counted, not named"

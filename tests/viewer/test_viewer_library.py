@@ -20,7 +20,7 @@ from cts_async.analysis.summary import summarise_run
 from cts_async.tables.comparison import compare_runs
 from cts_async.tables.summary import write_summary
 from cts_async.viewer.leaderboards import difference_of, differences_of, leaderboards_of
-from cts_async.viewer.library import MAX_OPEN, Found, Library
+from cts_async.viewer.library import MAX_OPEN, FolderContents, Library
 from cts_async.watch.live import LIVE
 
 
@@ -46,13 +46,13 @@ def test_a_folder_that_takes_long_to_look_through_is_looked_through_less_often(t
     now, looks = 100.0, []
     library = Library(tmp_path)
 
-    def look() -> Found:
+    def look() -> FolderContents:
         nonlocal now
         looks.append(now)
         now += 0.5
-        return Found()
+        return FolderContents()
 
-    with patch.object(time, "monotonic", lambda: now), patch.object(library, "_look", look):
+    with patch.object(time, "monotonic", lambda: now), patch.object(library, "_search", look):
         library.find()
         for moment in (104.9, 105.1, 109.0):
             now = moment

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +37,8 @@ from cts_async.datasets.io import (
 from cts_async.errors import InputError, UsageError, closest
 from cts_async.records import Instance
 
-_COUNTED_BYTES: Final = 16 * 1024 * 1024
+_MAX_COUNTED_BYTES: Final = 16 * 1024 * 1024
+"""A main file of up to 16 MiB is read, and its instances counted, when it is opened."""
 
 Instances = Callable[[], Iterator[Instance]]
 HumanPairs = tuple[tuple[str, str], ...]
@@ -122,8 +124,10 @@ def make_dataset(
     except OSError as error:
         raise unreadable(path, error) from None
     count: int | None = None
-    if size <= _COUNTED_BYTES:
-        count = sum(1 for _ in instances())
+    if size <= _MAX_COUNTED_BYTES:
+        count = 0
+        for _ in instances():
+            count += 1
     return Dataset(name, path, gold_path, corpus, instances, count, notes, annotations)
 
 
@@ -145,9 +149,9 @@ def read_queries(
     repeated id, a file without rows. At least one of the rows must join with `gold`; that is checked first.
     """
     if gold is not None:
-        names = next((tuple(row) for _, row in read_rows(path)), ())
-        gold.require_join(path, names, ((row.id, row.intent) for row in _rows(path, fields)))
-    for number, row in enumerate(_rows(path, fields), start=1):
+        ids_and_intents = ((row.id, row.intent) for row in _instances_in_file(path, fields))
+        gold.require_join(path, _column_names(path), ids_and_intents)
+    for number, row in enumerate(_instances_in_file(path, fields), start=1):
         nuggets = row.nuggets
         if gold is not None:
             # By the id of the file only: a generated one could be that of another record of the gold.
@@ -156,19 +160,27 @@ def read_queries(
         yield Instance(id, row.intent, row.query, nuggets)
 
 
-def _rows(path: Path, mapping: Mapping[str, str] | None) -> Iterator[Instance]:
+def _column_names(path: Path) -> tuple[str, ...]:
+    """The fields of the file's first row, for the message that says by what it could be joined."""
+    for _, row in read_rows(path):
+        return tuple(row)
+    return ()
+
+
+def _instances_in_file(path: Path, mapping: Mapping[str, str] | None) -> Iterator[Instance]:
     """Read the instances of the file itself; one without an id has ""."""
     fields = Fields.of_data(path, mapping)
     reader = NuggetReader(path, fields)
     line_of_id: dict[str, int] = {}
-    opening: tuple[int, bool] | None = None
-    """The line of the first row, and whether it has an id."""
+    first_line = 0
+    has_ids = False
     for line, row in read_rows(path):
         id = fields.identifier(row, line) or ""
-        opening = opening or (line, bool(id))
+        if not first_line:
+            first_line, has_ids = line, bool(id)
         problem = ""
-        if opening[1] != bool(id):
-            problem = f"unlike line {opening[0]}: give an id on every row or on none"
+        if bool(id) != has_ids:
+            problem = f"unlike line {first_line}: give an id on every row or on none"
         elif id and line_of_id.setdefault(id, line) != line:
             problem = f"{short(id)} is already used on line {line_of_id[id]}"
         if problem:
@@ -176,7 +188,7 @@ def _rows(path: Path, mapping: Mapping[str, str] | None) -> Iterator[Instance]:
         fused_query = fields.text(row, "fused_query", line)
         blurred_query = fields.text(row, "blurred_query", line)
         yield Instance(id, fused_query, blurred_query, reader.read(row, line) or ())
-    if opening is None:
+    if not first_line:
         raise InputError(path, "contains no queries", field="fused_query")
 
 
@@ -272,8 +284,18 @@ class Kind:
 
     def as_json(self) -> dict[str, Any]:
         """Return the description with the keys of `cts data list --json`."""
-        names = ("name", "title", "what", "paper", "licence", "source", "spec", "expects", "taken", "uses")
-        return {name: getattr(self, name) for name in names}
+        return {
+            "name": self.name,
+            "title": self.title,
+            "what": self.what,
+            "paper": self.paper,
+            "licence": self.licence,
+            "source": self.source,
+            "spec": self.spec,
+            "expects": self.expects,
+            "taken": self.taken,
+            "uses": self.uses,
+        }
 
 
 def imported_on_call(module: str, name: str) -> Callable[..., Any]:
@@ -289,26 +311,31 @@ def find_kind(name: str) -> Kind | None:
     """Import and return the kind called `name`; None if there is none. Raises UsageError for a broken plug-in."""
     if not _NAME.fullmatch(name) or not plugins.is_known(plugins.DATASETS, name):
         return None
-    kind = plugins.load(plugins.DATASETS, name)
-    if problem := _misnamed(name, kind):
+    kind: Kind = plugins.load(plugins.DATASETS, name)
+    problem = _name_problem(name, kind)
+    if problem:
         raise UsageError(problem)
     # A module's name has _ where the kind's has -, and is no other name of it.
-    return kind if kind.name == name else None
+    if kind.name != name:
+        return None
+    return kind
 
 
 def all_kinds() -> dict[str, Kind]:
     """Import all kinds and return them by name, in the order of `cts data list`."""
     kinds: list[Kind] = []
     for name, kind in plugins.load_all(plugins.DATASETS):
-        if problem := _misnamed(name, kind):
+        problem = _name_problem(name, kind)
+        # One broken plug-in must not hide the datasets of the others.
+        if problem:
             plugins.warn(problem)
         else:
             kinds.append(kind)
-    kinds.sort(key=lambda kind: (kind.position, kind.name))
+    kinds.sort(key=attrgetter("position", "name"))
     return {kind.name: kind for kind in kinds}
 
 
-def _misnamed(name: str, kind: Kind) -> str:
+def _name_problem(name: str, kind: Kind) -> str:
     """What is wrong with the name of a plug-in's kind; "" if `name` leads to it."""
     if isinstance(kind, Kind) and kind.name.replace("-", "_") == name.replace("-", "_"):
         return ""
@@ -335,27 +362,32 @@ def open_dataset(
             check_read_again(path)
     name, colon, target = spec.partition(":")
     # A kind, known or not, may stand before a colon; an existing file is never read that way.
-    names_a_kind = colon and _NAME.fullmatch(name) and not Path(spec).exists()
-    if Path(spec).suffix.lower() in CSV_SUFFIXES + JSONL_SUFFIXES and not names_a_kind:
-        return _open_file(Path(spec), gold, mapping, skip_bad_gold)
+    may_name_a_kind = False
+    if colon and not Path(spec).exists():
+        may_name_a_kind = _NAME.fullmatch(name) is not None
+    is_queries_file = Path(spec).suffix.lower() in CSV_SUFFIXES + JSONL_SUFFIXES
+    if is_queries_file and not may_name_a_kind:
+        return _open_file(spec, gold, mapping, skip_bad_gold)
     kind = find_kind(name)
     if kind is None or kind.open is None:
-        raise UsageError(_unknown(spec, kind))
+        raise UsageError(_no_dataset_message(spec, kind))
     dataset: Dataset = plugins.guarded(
         plugins.DATASETS, kind.name, kind.open, target, gold, mapping, skip_bad_gold
     )
     return dataset
 
 
-def _unknown(spec: str, kind: Kind | None) -> str:
+def _no_dataset_message(spec: str, kind: Kind | None) -> str:
     """Return the message for a spec that cannot be opened, with what was probably meant."""
     kinds = all_kinds()
-    names = [name for name, known in kinds.items() if known.taken]
+    names = [name for name, registered in kinds.items() if registered.taken]
     similar = ""
+    # An empty spec is no path: `Path("")` would be the working directory.
     if spec:
-        similar = _resembled(Path(spec), kinds)
+        similar = _resembled_kind(Path(spec), kinds)
     if kind is not None and not similar:
         return f"{spec!r} {kind.instead}"
+    # A folder that no kind knows by its files may still be that of the unpacked release.
     if not similar and spec and Path(spec).is_dir():
         similar = "hard518"
     name, colon, path = spec.partition(":")
@@ -371,7 +403,7 @@ def _unknown(spec: str, kind: Kind | None) -> str:
     )
 
 
-def _resembled(path: Path, kinds: Mapping[str, Kind]) -> str:
+def _resembled_kind(path: Path, kinds: Mapping[str, Kind]) -> str:
     """The name of the first kind that an existing path looks like; "" for none."""
     for name, kind in kinds.items():
         if kind.resembles(path):
@@ -391,12 +423,13 @@ def open_queries(
     index: GoldIndex | None = None
     if gold is not None:
         index = read_gold(gold, fields, skip_bad=skip_bad_gold)
-    return make_dataset(
-        name, path, index, partial(read_queries, path, gold=index, fields=fields), corpus=corpus
-    )
+    instances = partial(read_queries, path, gold=index, fields=fields)
+    return make_dataset(name, path, index, instances, corpus=corpus)
 
 
-def _open_file(path: Path, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool) -> Dataset:
+def _open_file(target: str, gold: Path | None, fields: Mapping[str, str], skip_bad_gold: bool) -> Dataset:
+    path = Path(target)
+    # The dataset's name becomes part of folders' names.
     name = re.sub(r"[^\w.-]+", "-", path.stem).strip("-.") or "queries"
     return open_queries(name, path, gold, fields, skip_bad_gold)
 
@@ -410,6 +443,6 @@ FILE: Final = Kind(
     spec="FILE.csv, FILE.jsonl",
     expects="columns fused_query and blurred_query; other names with --field OURS=THEIRS",
     uses=(RUN_COMMANDS, "cts judge, gold"),
-    open=lambda target, gold, fields, skip: _open_file(Path(target), gold, fields, skip),
+    open=_open_file,
 )
 """What `--data FILE` is, for `cts data list`; it has no name before a colon."""

@@ -22,7 +22,8 @@ CORPUS: Final = "corpus.jsonl"
 def sample_dir() -> Path:
     """Return the folder of the sample: inside the installed package, or `data/sample` of a checkout."""
     package = Path(cts_async.__file__).parent
-    installed = package / "_sample"  # where the build of a wheel puts it
+    # Where the build of a wheel puts it.
+    installed = package / "_sample"
     if installed.exists():
         return installed
     return package.parent / "data" / "sample"
