@@ -86,6 +86,7 @@ def names(table: str, *words: str) -> Callable[[str], list[str]]:
 def runs(incomplete: str) -> list[str]:
     """Complete run directories: those in `runs`, or in the folder that is typed."""
     folder = os.path.dirname(incomplete) or "runs"
+    # A folder that cannot be read has no runs: the tab key is no place for an error.
     with suppress(OSError), os.scandir(folder) as entries:
         paths = [entry.path for entry in islice(entries, _MAX_FOLDERS)]
         return [path for path in _completions(paths, incomplete) if os.path.isfile(f"{path}/run.json")]

@@ -150,6 +150,7 @@ def _figures() -> CheckResult:
     try:
         check_export(FORMATS)
     except UsageError as error:
+        # No failure: only --plots needs them, which draws SVG, PNG and PDF with a browser.
         return CheckResult("figures", None, str(error))
     return CheckResult("figures", True, "cts report --plots finds kaleido and a browser")
 
@@ -179,8 +180,10 @@ def _proxies(environ: Mapping[str, str]) -> Iterator[CheckResult]:
 
     from cts_async.llm.proxies import proxy_for
 
+    # Each variable may be malformed by itself, and a SOCKS proxy is refused.
     for scheme in ("https", "http"):
         try:
+            # A host of no one's (RFC 6761), so that only NO_PROXY=* exempts it.
             proxy = proxy_for(URL(f"{scheme}://proxied.invalid"), environ)
         except UsageError as error:
             yield CheckResult(f"proxy for {scheme}", None, str(error))
@@ -208,6 +211,7 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[CheckR
     for spec in remote:
         missing = catalogue.missing_variables(spec.name, environ, keys_only=True)
         reachable, endpoint = reached[spec.base_url]
+        # Never False: a run needs few of the catalogue's models.
         ready = None
         if reachable and not missing:
             ready = True

@@ -48,6 +48,7 @@ def score(
     from cts_async.records import caveats_in
     from cts_async.runs.manifest import manifest_of
 
+    # The scorer imports nothing of the package, so it can be copied and run alone: it is told where remarks go.
     def remark(line: str) -> None:
         typer.echo(f"cts: {scorer.printable(line)}", err=True)
 
