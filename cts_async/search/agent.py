@@ -289,8 +289,8 @@ class Agent:
                 history.turns.append(Turn("made_up", turn.made_up))
             # WebDancer stops at a turn without a call; its demo forces no answer, but the benchmark needs one to score.
             if forced or not turn.calls:
-                return history.finish(turn.own, number, forced=forced and number > 1)
-            key = step_key("told", ctx.job.id, history.digest, turn.own)
+                return history.finish(turn.own_text, number, forced=forced and number > 1)
+            key = step_key("told", ctx.job.id, history.digest, turn.own_text)
             earlier: Mapping[str, Unrecorded] = {}
             if not retry_failures:
                 earlier = await ctx.recall(key) or {}
@@ -383,7 +383,7 @@ class Agent:
                 for piece, why in result.unrecorded.items():
                     failures[f"{prefix}{piece}"] = why
             responses.append(format_tool_response(response))
-        history.append(turn.own, "\n".join(responses), f"{TURN_STEP}{number}", events)
+        history.append(turn.own_text, "\n".join(responses), f"{TURN_STEP}{number}", events)
         return failures
 
 

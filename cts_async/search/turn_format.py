@@ -50,11 +50,11 @@ class InvalidCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTurn:
-    """A parsed turn. `made_up` is the text from a first `<tool_response>` on, "" if there is none; `own` the rest."""
+    """A parsed turn. `made_up` is its text from a first `<tool_response>` on, "" without one; `own_text` the rest."""
 
     thoughts: tuple[str, ...]
     calls: tuple[RequestedCall | InvalidCall, ...]
-    own: str
+    own_text: str
     made_up: str = ""
 
 
@@ -76,7 +76,7 @@ def parse_turn(text: str) -> ParsedTurn:
 
 def final_answer(text: str) -> tuple[str, AnswerFrom]:
     """Return the answer of a last turn and where it was found (see `find_answer`), ignoring what the model made up."""
-    return find_answer(parse_turn(text).own)
+    return find_answer(parse_turn(text).own_text)
 
 
 # --- Tool calls

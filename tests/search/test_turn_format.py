@@ -43,7 +43,7 @@ def test_proper_turn_is_parsed():
     assert turn.thoughts == ("I look.",)
     assert calls_in(FULL_TURN) == (SearchCall(("a b", "c")), VisitCall(("http://x/1",), "g"))
     assert final_answer(FULL_TURN) == ("Forty-two", "tag")
-    assert (turn.own, turn.made_up) == (FULL_TURN, "")
+    assert (turn.own_text, turn.made_up) == (FULL_TURN, "")
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_only_calls_outside_thoughts_count(text: str, thoughts: tuple[str, ...],
 )
 def test_turn_ends_at_first_made_up_tool_response(text: str, own: str, calls: int):
     turn = parse_turn(text)
-    assert turn.own == own
+    assert turn.own_text == own
     assert len(turn.calls) == calls
     assert final_answer(text)[0] == ("42" if "42" in own else "")
 
@@ -207,10 +207,10 @@ def test_any_text_is_parsed(text: str):
     final_answer(text)
     turn = parse_turn(text)
     # Nothing is lost but blanks at the cut, and what is kept holds no made-up response any more.
-    assert text.startswith(turn.own)
+    assert text.startswith(turn.own_text)
     assert text.endswith(turn.made_up)
-    assert not text[len(turn.own) : len(text) - len(turn.made_up)].strip()
-    assert (parse_turn(turn.own).own, parse_turn(turn.own).made_up) == (turn.own, "")
+    assert not text[len(turn.own_text) : len(text) - len(turn.made_up)].strip()
+    assert (parse_turn(turn.own_text).own_text, parse_turn(turn.own_text).made_up) == (turn.own_text, "")
 
 
 @pytest.mark.parametrize("piece", [*TAGS, "<", "<tool_call><answer>", "<answer></tool_call>"])
