@@ -88,7 +88,9 @@ def split_marks(text: str, *, tags: bool = True) -> Split | None:
     """
     if text.startswith(_NO_MARK):
         return None
-    position = _skip_space(text, 0)
+    position = 0
+    if text[:1].isspace():
+        position = _skip_space(text, 0)
     if not text.startswith(_HEADS, position):
         return _split_alone(text, position)
     thoughts: list[str] = []
@@ -169,7 +171,7 @@ def _mark_at(text: str, position: int, tags: bool) -> tuple[_Mark | None, re.Mat
 
 def _split_alone(text: str, position: int) -> Split | None:
     """Split a text whose thought was opened by the chat template, where the closing mark can be nothing else."""
-    if text.startswith(_JSON_HEADS, position) or not _has_hint(text):
+    if not _has_hint(text) or text.startswith(_JSON_HEADS, position):
         return None
     for mark in _ALONE:
         # Of a thought the closing mark ends it, of an answer the opening mark begins it.

@@ -104,6 +104,28 @@ def played(
     return asyncio.run(play(directory, name, provider, events=events, **options))
 
 
+def played_by(
+    directory: Path,
+    answer: Any,
+    provider: FakeProvider | None = None,
+    *,
+    role: str = "clarifier",
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """`played`, with an endpoint that gives `answer(request)` in a role; the clarifier is else the baseline."""
+
+    async def main() -> list[dict[str, Any]]:
+        async with endpoint(answer) as url:
+            name = url if role == "clarifier" else "baseline"
+            if role == "judge":
+                options["judges"] = (url,)
+            elif role != "clarifier":
+                options[role] = url
+            return await play(directory, name, provider or FakeProvider(), **options)
+
+    return asyncio.run(main())
+
+
 async def play(
     directory: Path, name: str, provider: FakeProvider, *, events: Events | None = None, **options: Any
 ) -> list[dict[str, Any]]:

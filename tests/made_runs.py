@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,14 @@ def made_run(
         verdicts = [{"id": row.id, **_judged(row, judge)} for row in rows if judge in row.labels]
         _write_lines(directory / "judgments" / f"{judge}.jsonl", verdicts)
     return directory
+
+
+@contextmanager
+def changed_manifest(run: Path) -> Iterator[dict[str, Any]]:
+    """Change a run's run.json: `with changed_manifest(run) as manifest: manifest["k"] = 2`."""
+    manifest: dict[str, Any] = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    yield manifest
+    (run / "run.json").write_text(json.dumps(manifest, ensure_ascii=False), encoding="utf-8")
 
 
 def _line(row: Row, label: str, k: int) -> dict[str, Any]:

@@ -115,6 +115,7 @@ def compare_under(
     if against_baseline:
         pairs = compare_pairs(board, judge, baseline, seed=seed)
     standings = leaderboard(board, judge, baseline, seed=seed)
+    # orig and gold ask nothing: they are what the others are measured by, and do not compete.
     references = {entrant.label for entrant in board.entrants if entrant.system in REFERENCES}
     rivals: list[Standing] = []
     for standing in standings:
@@ -276,6 +277,7 @@ def compare_pairs(
             i, j = j, i
         pairs.append((i, j))
     tests = stats.sign_flip_tests(scores, pairs, seed=seed, flips=stats.flips_for(len(pairs)))
+    # Holm's correction is for the pairs that could be tested: those without a shared instance are no tests.
     adjusted = stats.holm([test.p for test in tests])
     tested: list[PairTest] = []
     for (i, j), test, p_holm in zip(pairs, tests, adjusted, strict=True):

@@ -189,14 +189,13 @@ def _moments(systems: Sequence[Interactions], orig: Scores) -> tuple[Array, Arra
     Instances are in the order of their ids, so that a resample does not depend on which system comes first.
     """
     size = len(QUESTION_TYPES)
-    index = {kind: i for i, kind in enumerate(QUESTION_TYPES)}
     by_id: dict[str, Array] = {}
     n_asked, n_differing = np.zeros(size, int), np.zeros(size, int)
     for system in systems:
         for row in system.rows:
             if row.score is None or row.id not in orig:
                 continue
-            types = [index[turn.reading.primary] for turn in row.turns]
+            types = [QUESTION_TYPES.index(turn.reading.primary) for turn in row.turns]
             counts = np.bincount(types, minlength=size)
             sums = by_id.setdefault(row.id, np.zeros((size, size + 1)))
             sums[:, :size] += np.outer(counts, counts)

@@ -108,13 +108,18 @@ def _wh_types(wh: str, np: str, before: str) -> Sequence[QuestionType]:
         return ["entity"]
     if wh in ("哪", "何") and np[:1] in tuple("里儿处地"):
         return ["region"]
-    if wh + np[:1] == "何时" or (wh in _COUNTS and _PATTERNS["spell"].match(np)):
+    if wh + np[:1] == "何时":
+        return ["time"]
+    # 多久, 几天, 多少年: a count of time is how long, and no amount.
+    if wh in _COUNTS and _PATTERNS["spell"].match(np):
         return ["time"]
     if wh in ("几", "多", "多少"):
         return _quantity_types(np, before)
     bound = _noun_type(np)
+    # 哪类签证 asks for a kind of visa, and not for one of several visas.
     if bound == "entity" and wh[-1] == "类":
         return ["scope"]
+    # 大脑的哪个区域 and the like: things with regions that are not places.
     if bound == "region" and _PATTERNS["no_place"].search(before):
         return ["scope"]
     if bound:
@@ -227,6 +232,7 @@ def _fallback(text: str) -> QuestionType | None:
         return "entity"
     if offers:
         return "scope"
+    # Is it for 2024? Offers to narrow the query to a value.
     for kind in _values(text):
         return kind
     if is_polar and _PATTERNS["wanted"].search(text):

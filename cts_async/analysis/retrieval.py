@@ -172,7 +172,11 @@ def pseudo_qrels(ranker: Ranker, intents: Mapping[str, str], depth: int) -> dict
     # Many keys may have one intent, which is ranked once.
     for intent in dict.fromkeys(intents.values()):
         documents[intent] = [ranked.id for ranked in ranker.rank(intent, depth)]
-    return {key: dict.fromkeys(documents[intent], 1) for key, intent in intents.items() if documents[intent]}
+    qrels: dict[str, dict[str, int]] = {}
+    for key, intent in intents.items():
+        if documents[intent]:
+            qrels[key] = dict.fromkeys(documents[intent], 1)
+    return qrels
 
 
 # --- Groups of conversations
@@ -205,15 +209,17 @@ def _clarifier_groups(
         yield clarifier, runs
         return
     at_once = [run for run in runs if run.mode == "at-once"]
-    split, joined = runs, list[ConversationRun]()
+    joined: list[ConversationRun] = []
     if _fit_one_table(at_once):
-        split, joined = [run for run in runs if run.mode != "at-once"], at_once
+        joined = at_once
     by_setting: dict[str, dict[tuple[Scheme, Mode], list[ConversationRun]]] = {}
-    for run in split:
+    for run in runs:
+        if joined and run.mode == "at-once":
+            continue
         repeats = by_setting.setdefault(_setting(run), {})
         repeats.setdefault((run.scheme, run.mode), []).append(run)
     for setting, repeats in by_setting.items():
-        n_groups = max(len(repeated) for repeated in repeats.values())
+        n_groups = max(map(len, repeats.values()))
         for number in range(n_groups):
             name = f"{clarifier}, {setting}"
             if number:
@@ -415,6 +421,7 @@ def retrieve_turns(
     tests: list[SchemeTest] = []
     gains: list[SchemeTest] = []
     for measure in measures:
+        # Two families for Holm's correction: scheme against scheme, and each cell against q.
         of_measure: list[SchemeTest] = []
         for earlier, later in combinations(cells, 2):
             if (earlier.mode, earlier.turn) == (later.mode, later.turn):
@@ -450,9 +457,13 @@ def _queries_after(run: ConversationRun, turn: int, ids: Collection[str]) -> dic
 
 def _test(measure: str, cell: Cell, other: str, scores: Scores) -> SchemeTest:
     """Test a cell against other scores, over the instances that both have."""
-    cell_scores, other_scores = cell.scores[measure], scores[measure]
-    shared = [id for id in cell_scores if id in other_scores]
-    test = paired_t_test([cell_scores[id] for id in shared], [other_scores[id] for id in shared])
+    cell_values: list[float] = []
+    other_values: list[float] = []
+    for id, value in cell.scores[measure].items():
+        if id in scores[measure]:
+            cell_values.append(value)
+            other_values.append(scores[measure][id])
+    test = paired_t_test(cell_values, other_values)
     return SchemeTest(measure, cell.mode, cell.turn, cell.scheme, other, **asdict(test))
 
 

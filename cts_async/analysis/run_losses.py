@@ -16,7 +16,8 @@ from cts_async.search.tools import read_hits
 
 MAX_TRACE_BYTES: Final = 4_000_000
 """Of an instance in the journal, three times that of 20 long pages. Words of 20 MB take 4 s, before a page is shown."""
-FETCHING_EVENTS: Final = ("search", "visit", "page", "source")
+_FETCHING: Final = ("search", "visit", "page", "source")
+"""Kinds of events with documents: an instance without any has no trace of where its points were lost."""
 
 
 def instance_losses(
@@ -52,7 +53,7 @@ def documents_of(run: OpenRun, id: str) -> list[Document] | None:
         return None
     events = whole_events(run, id)
     kinds = {event.kind for event in events}
-    if kinds.isdisjoint(FETCHING_EVENTS):
+    if kinds.isdisjoint(_FETCHING):
         return None
     documents: list[Document] = []
     # Where pages are visited with a goal, the agent reads only what was extracted of the page.

@@ -85,8 +85,12 @@ def stability_intervals(
     """Return the values of table 11 with bootstrap 95 % intervals, instances resampled, by the fields of `Stability`."""
     intervals: dict[str, Difference | None] = {}
     for measure, values in _values_by_measure(run, other_run).items():
+        ids: list[str] = []
+        numbers: list[float] = []
+        for id, number in values:
+            ids.append(id)
+            numbers.append(number)
         # Answers of one instance depend on each other: instances are resampled, and not answers.
-        ids, numbers = [id for id, _ in values], [number for _, number in values]
         intervals[measure] = clustered_mean(ids, numbers, seed=seed)
     return intervals
 

@@ -88,6 +88,7 @@ def audit_json(audit: Audit) -> dict[str, Any]:
 def print_audits(console: Console, audits: Sequence[Audit]) -> None:
     """Print a verdict for each run, its basis, and the first findings, violations first."""
 
+    # Findings quote models: what is invisible in a text may be why it was found.
     def write(text: str, style: str = "") -> None:
         print_plainly(console, visible(text), style)
 
@@ -97,6 +98,7 @@ def print_audits(console: Console, audits: Sequence[Audit]) -> None:
             style = "green"
         write(f"{audit.directory.name}: {audit.verdict()}", style)
         write(f"  {audit.n_requests} requests checked")
+        # Code of the user's may ask whom it likes: one line for each such player.
         for player in audit.not_proven:
             write(f"  {player}", "yellow")
         for note in audit.notes:

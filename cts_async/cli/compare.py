@@ -61,6 +61,7 @@ def compare(
         lead = list(published_lines(beside_paper))
         tables = published_tables(beside_paper)
     else:
+        # Leaderboard and tests are those of the first judge; --json has every judge's.
         tables = comparison_tables(compared, main_only=not judge, all_pairs=pairs)
     notes = list(compared.notes)
     for caveat in compared.caveats:

@@ -23,6 +23,7 @@ VARIABLE: Final = "_CTS_COMPLETE"
 """Set by the scripts when they ask for completions."""
 SHELLS: Final = ("bash", "zsh", "fish")
 
+# zsh's script evaluates what it is offered.
 _HARMLESS = re.compile(r"[\w./@+=,-]+")
 _PACKAGE: Final = Path(__file__).parents[1]
 _SHIPPED: Final = {
@@ -86,6 +87,7 @@ def names(table: str, *words: str) -> Callable[[str], list[str]]:
 def runs(incomplete: str) -> list[str]:
     """Complete run directories: those in `runs`, or in the folder that is typed."""
     folder = os.path.dirname(incomplete) or "runs"
+    # A folder that cannot be read has no runs: the tab key is no place for an error.
     with suppress(OSError), os.scandir(folder) as entries:
         paths = [entry.path for entry in islice(entries, _MAX_FOLDERS)]
         return [path for path in _completions(paths, incomplete) if os.path.isfile(f"{path}/run.json")]

@@ -18,6 +18,7 @@ class ConverseOptions(options.DataOptions):
     """Options of `cts converse` that define its runs."""
 
     models: options.Clarifiers
+    # Without the first, the benchmark's own, which asks all its questions at once.
     schemes: Annotated[
         list[str] | None,
         option(
@@ -108,6 +109,7 @@ def converse(
     measures = tuple(dict.fromkeys(measure or EvaluationConfig().measures))
     evaluation = EvaluationConfig(corpus, qrels, relevance_level, reranker, measures, encoder, published)
     plan = plan_conversations(config, load_catalogue(*config.config_files), os.environ)
+    # Whatever may be wrong with the evaluation is refused before the conversations are paid for.
     instances = list(plan.instances())
     judgments = open_judgments(evaluation, plan.dataset, instances)
     scorer = open_scorer(encoder)
@@ -128,6 +130,7 @@ def converse(
     notes = chain(plan.dataset.notes, plan.remarks)
     stopped = drive(run_conversations, plan, groups, models, introduction, notes, quiet=quiet)
     summaries, _ = summarise(plan.directories())
+    # Also after an early stop: how far each system got, and what it cost.
     tables = [conversations_table(summaries)]
     remarks: Sequence[str] = ()
     if not stopped:  # an evaluation of some conversations only would look like one of all

@@ -92,6 +92,7 @@ def search(
     pages: list[tuple[Ranked, Page]] = []
     for ranked in ranker.rank(query, n):
         page = opened.document(ranked.id)
+        # For the type checker: what was ranked is in the corpus.
         if page is not None:
             pages.append((ranked, page))
     table = found_table(ranker.name, pages)
@@ -125,6 +126,7 @@ def build(path: CorpusPath, as_json: options.AsJson = False) -> None:
         "kept in": _index_folder(opened),
     }
     notes = []
+    # Not refused: such an index serves this process, but each run makes it again.
     if opened.folder is None:
         notes.append("the index could not be stored: make the cache folder writable, or set XDG_CACHE_HOME")
     show_tables([facts_table(str(path), facts)], notes=notes, as_json=as_json)
@@ -145,6 +147,7 @@ def _ranker(opened: Corpus, model: str, rerank: str | None, depth: int) -> Ranke
         base = QueryLikelihoodRanker(opened.documents())
     if rerank is None:
         return base
+    # As in AT-CoT's evaluation, where BM25's first 100 documents are re-ranked.
     from cts_async.search.rankers import CrossEncoderRanker
 
     return CrossEncoderRanker(base, rerank, opened, depth)

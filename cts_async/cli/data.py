@@ -36,6 +36,7 @@ class _Neighbour(TyperGroup):
     def commands(self) -> Any:
         if self._imported is None:
             module = import_module(f"cts_async.neighbours.{str(self.name).replace('-', '_')}")
+            # For the same help as of all other commands: see options.Command.
             for info in module.app.registered_commands:
                 info.cls = options.Command
             self._imported = typer.main.get_command(module.app)
@@ -73,6 +74,7 @@ def list_kinds(as_json: options.AsJson = False) -> None:
     from cts_async.datasets.kinds import FILE, all_kinds
 
     kinds = list(all_kinds().values())
+    # A plain file is no kind that is found by its name, but --data takes it.
     kinds.append(FILE)
     if as_json:
         print_json([kind.as_json() for kind in kinds])
@@ -171,6 +173,7 @@ def validate(
 
     if kind is not None and gold is not None:
         raise UsageError("--gold is joined with a dataset; omit --as, or check the gold alone with --as gold")
+    # The first mistake ends the command here: what follows is said of sound files only.
     contents = _contents(spec, gold, kind, options.read_fields(field))
     if as_json:
         row: dict[str, Any] = {"sound": True, "spec": spec, "kind": kind or "dataset"}
@@ -191,6 +194,7 @@ def _contents(spec: str, gold: Path | None, kind: FileKind | None, fields: dict[
     if kind is not None:
         return file_reader(kind)(spec, fields)
     inspected = open_to_inspect(spec, gold, fields)
+    # Panes are no dataset of instances; the sample world has documents that a run of it searches.
     if inspected.dataset is None or inspected.dataset.corpus is None:
         return inspected.contents()
     return inspected.contents().joined(corpus_contents(inspected.dataset.corpus))
@@ -219,6 +223,7 @@ def convert(
 
     inspected = open_to_inspect(spec, gold, options.read_fields(field))
     n = write(inspected, to, limit=limit, force=force)
+    # To standard error: the file may be /dev/stdout.
     if inspected.dataset is None:
         print_line(f"{to}: {n:,} panes from {spec}", sys.stderr)
     else:

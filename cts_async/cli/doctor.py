@@ -74,6 +74,7 @@ def doctor(
 
     file, user = options.config_file(config), user_config_file(os.environ)
     catalogue, tools = load_catalogue(user, file), load_search(user, file)
+    # A question sends a key: a folder's cts.toml needs the same consent as in a run.
     models = [catalogue.resolve(name, os.environ) for name in ask or ()]
     options.check_keys(file, options.config_consent(config, trust_config), models, user, players=ask or ())
     # Models that were named come first: the other checks take seconds, and forty lines.
@@ -150,6 +151,7 @@ def _figures() -> CheckResult:
     try:
         check_export(FORMATS)
     except UsageError as error:
+        # No failure: only --plots needs them, which draws SVG, PNG and PDF with a browser.
         return CheckResult("figures", None, str(error))
     return CheckResult("figures", True, "cts report --plots finds kaleido and a browser")
 
@@ -179,8 +181,10 @@ def _proxies(environ: Mapping[str, str]) -> Iterator[CheckResult]:
 
     from cts_async.llm.proxies import proxy_for
 
+    # Each variable may be malformed by itself, and a SOCKS proxy is refused.
     for scheme in ("https", "http"):
         try:
+            # A host of no one's (RFC 6761), so that only NO_PROXY=* exempts it.
             proxy = proxy_for(URL(f"{scheme}://proxied.invalid"), environ)
         except UsageError as error:
             yield CheckResult(f"proxy for {scheme}", None, str(error))
@@ -208,6 +212,7 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[CheckR
     for spec in remote:
         missing = catalogue.missing_variables(spec.name, environ, keys_only=True)
         reachable, endpoint = reached[spec.base_url]
+        # Never False: a run needs few of the catalogue's models.
         ready = None
         if reachable and not missing:
             ready = True
@@ -316,6 +321,7 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> tuple[str, C
         reply = await _chat(client, spec, QUESTION)
         if reply.refused:  # a filter of the provider's, with HTTP 200
             raise ContentRefused(f"{spec.name}: {reply.refused}")
+        # Some servers leave a model's thoughts in its text.
         answer = split_thoughts(reply.text)[1].strip()[:80]
         # The embedded model's context is known, and a long prompt takes it a minute.
         if spec.embedded:

@@ -76,6 +76,7 @@ def drive(
     if introduction and not quiet:
         print_plainly(console, introduction)
         print_notes(notes)
+    # A cost without their prices is "$0.52 + unknown", never $0.52.
     progress = Progress(groups, unpriced_models=len(unpriced_models(plan.specs.values())))
     with ExitStack() as stack:
         logs: list[Subscriber] = []
@@ -155,6 +156,7 @@ def summarise(directories: Iterable[Path]) -> tuple[list[RunSummary], list[dict[
 
 def conclude(stopped: RunStopped | None, *, failed: bool) -> NoReturn:
     """End a command: raise why it stopped early, else exit with 1 if some instances failed for good, or 0."""
+    # First: a run that stopped is to be resumed (75), whatever has failed in it so far.
     if stopped:
         raise stopped
     if failed:
@@ -188,6 +190,7 @@ def shown(console: Console, progress: Progress, *, quiet: bool = False) -> Itera
     """Show the progress while the block runs, and each notice once."""
     if quiet:
         yield
+    # A dumb terminal (Emacs' shell, some job runners) cannot be redrawn.
     elif console.is_terminal and not console.is_dumb_terminal:
         with Redrawn(console=console, auto_refresh=False, transient=True) as redrawn:
             screen = _Screen(console, progress, redrawn)

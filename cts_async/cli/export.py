@@ -54,6 +54,7 @@ def export(
         if layout is None or out is None:
             raise UsageError("name a layout and a folder: cts export RUN --layout release|hf|csv --out DIR")
         done = export_runs([str(run) for run in options.runs_or_default(runs, "export")], layout, out)
+    # Paths alone on standard output, for a pipe; remarks go beside them.
     for path in done.paths:
         typer.echo(plain(str(path)))
     print_notes(done.remarks)

@@ -81,12 +81,14 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
         f"agent {plan.roles.agent}, extractor {plan.extractor}"
     )
     groups = [RunGroup(plan.directory.name, len(plan.intents), (plan.directory,))]
+    # Search engines and page readers have keys, too: it is said of each where it is sent.
     used: list[Spec] = list(plan.specs.values())
     used += plan.search.opened
     notes = chain(plan.dataset.notes, plan.remarks)
     stopped = drive(build_gold, plan, groups, used, introduction, notes, quiet=quiet)
     if stopped and not (plan.directory / "run.json").exists():  # it stopped before anything was written
         raise stopped
+    # Also after an early stop: --out has the gold built so far.
     summary = summarise_gold(plan.directory)
     write_json(plan.directory / SUMMARY, summary.values)
     if as_json:
@@ -100,6 +102,7 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
         if summary.values["n_done"]:
             lines.append(f"Gold: {config.out}")
         lines.append(f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)")
+        # The run that would be the next step refuses such gold.
         if summary.run.failures and summary.values["n_done"]:
             lines.append(NEEDS_ALL)
         elif summary.values["n_done"]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 class JudgeOptions(options.CommandOptions):
     """Options of `cts judge` that define what is judged."""
 
+    # --gold_a, --gold_b and --out_dir are the spellings of the release's judge.
     gold: Annotated[
         Path | None, option(DATA, "--gold", "--gold_a", metavar="FILE", help="Gold nuggets (JSONL).")
     ]
@@ -130,6 +131,7 @@ def judge(
     config = replace(
         config,
         judges=tuple(dict.fromkeys(config.judges)),
+        # A pattern such as runs/* matches runs that searched nothing, too: there is nothing to judge.
         runs=tuple(without(run_folders(folders), has_no_answers)),
         candidates=tuple(candidates),
     )
@@ -146,6 +148,7 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
     from cts_async.protocol.rejudge import forecast_judging, plan_judging
     from cts_async.tables.forecast import judging_forecast_json, print_judging_forecast
 
+    # Nothing is sent, so no key is needed: what judging will take can be known before one is bought.
     plan = plan_judging(config, load_catalogue(*config.config_files), os.environ, keyless=True)
     foreseen = forecast_judging(plan)
     if as_json:
@@ -162,6 +165,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     from cts_async.protocol.rejudge import plan_judging, run_judging
     from cts_async.tables.results import caveats_of, print_judged
 
+    # On a Ray cluster keys are needed only where calls are made.
     plan = plan_judging(
         config, load_catalogue(*config.config_files), os.environ, keys_elsewhere=ray is not None
     )

@@ -55,6 +55,7 @@ HEADINGS: Final = (DATA, MODELS, TALKS, EVALUATION, SEARCHING, EVIDENCE, RESULTS
 
 def option(heading: str, *names: str, help: str, **more: Any) -> Any:
     """Declare an option that `--help` shows under a heading; `more` is what `typer.Option` takes."""
+    # The tab key offers what the callback of `one_of` takes: the words are declared once.
     accepted = getattr(more.get("callback"), "accepted", None)
     if accepted:
         more["autocompletion"] = choices(accepted)
@@ -216,6 +217,7 @@ def config_file(path: Path | None) -> Path | None:
 
 def config_consent(path: Path | None, trust: bool) -> Consent:
     """Return the user's consent to the configuration file: naming a file is consent to it."""
+    # Named is stronger: it is consent for this command, and nothing is remembered.
     if path is not None:
         return "named"
     if trust:
@@ -225,6 +227,7 @@ def config_consent(path: Path | None, trust: bool) -> Consent:
 
 def config_files(path: Path | None) -> tuple[Path, ...]:
     """Return the user's own cts.toml and `config_file(path)`, as far as they exist. Raises UsageError."""
+    # In this order: the folder's file overrides the user's own field by field.
     files = (user_config_file(os.environ), config_file(path))
     return tuple(file for file in files if file is not None)
 
@@ -666,6 +669,7 @@ class RunOptions(SearchOptions):
     orig: Annotated[bool, option(DATA, help="Also search the underspecified query itself (system orig).")] = (
         True
     )
+    # --gold is the file of nuggets.
     with_gold: Annotated[
         bool, option(DATA, "--gold-query", help="Also search the hidden intent itself (system gold).")
     ] = False
@@ -840,6 +844,7 @@ def read_budget(
     max_usd: float | None, max_tokens: int | None, max_calls: int | None, deadline: str | None
 ) -> BudgetConfig:
     """Read the budget. Raises UsageError for an infinite amount, and for a deadline that is unreadable or past."""
+    # typer's min=0 takes inf and nan, which would be no limit at all.
     if max_usd is not None and not isfinite(max_usd):
         raise UsageError(f"--max-usd {max_usd}: not an amount of money")
     deadline_s = None

@@ -30,6 +30,7 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     run = make_plan(config, load_catalogue(*config.config_files), os.environ, keyless=True)
     usage = {}
     for system, directory in run.systems.items():
+        # cts run would refuse a directory with other settings: what its steps took says nothing of these.
         same_run(directory, run.identity(system))
         usage[system] = read_past_usage(directory, run.roles.judges, retry_failed=config.retry_failed)
     predicted = forecast(run, usage)

@@ -140,6 +140,7 @@ def copy(
     from cts_async.protocol.prompts import FIELDS, load_prompts
     from cts_async.safe_files import replace_file
 
+    # `read_names` compares with hyphens; files and FIELDS have underscores.
     names = [role.replace("_", "-") for role in FIELDS]
     chosen = [name.replace("-", "_") for name in read_names("ROLE", roles or names, names)]
     texts: dict[str, str] = {}
@@ -194,11 +195,10 @@ def _json_of(prompt: Prompt) -> dict[str, Any]:
 def _table(prompts: Iterable[Prompt]) -> Any:
     from cts_async.tables.table import Column, DataTable, text_columns
 
-    columns = (
-        *text_columns("name", "language"),
-        Column("variant", lambda row: row["variant"] or "", numeric=False),
-        Column("sha256", lambda row: row["sha256"][:12], numeric=False),
-        Column("source", lambda row: row["source"], numeric=False),
-    )
+    columns = list(text_columns("name", "language"))
+    columns.append(Column("variant", lambda row: row["variant"] or "", numeric=False))
+    # Enough to be compared with run.json, which has all 64 digits.
+    columns.append(Column("sha256", lambda row: row["sha256"][:12], numeric=False))
+    columns += text_columns("source")
     rows = [_json_of(prompt) for prompt in prompts]
     return DataTable("prompts", "Prompts", "by the name of their file", columns, rows)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -71,6 +69,7 @@ def report(
     from cts_async.pages.report_files import make_report
     from cts_async.tables.output import print_line
 
+    # Passed as a function: pages know nothing of the neighbouring studies (tests/test_layering.py).
     def evaluate_talks(runs: Sequence[RunSummary]) -> ConversationReport:
         from cts_async.neighbours.at_cot.evaluation import evaluate_finished
 
@@ -84,7 +83,7 @@ def report(
     formats = tuple(dict.fromkeys(part for part in plot_format.lower().replace(" ", "").split(",") if part))
     lines = make_report(
         [str(run) for run in options.runs_or_default(runs, "report")],
-        Origin(shlex.join(["cts", *sys.argv[1:]]), datetime.now(UTC)),
+        Origin(options.command_line(), datetime.now(UTC)),
         out=out,
         tables=tables,
         plots=plots,

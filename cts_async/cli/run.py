@@ -13,7 +13,9 @@ from cts_async.tables.output import counted, print_json, unbroken
 
 if TYPE_CHECKING:
     from cts_async.protocol.config_trust import Spec
+    from cts_async.protocol.forecast import PastUsage
     from cts_async.protocol.plan import Plan, SearchPlan
+    from cts_async.protocol.systems import System
 
 
 @options.with_options(options.RunOptions, RunConfig)
@@ -55,11 +57,13 @@ def run(
     from cts_async.tables.results import caveats_of, print_results, print_unsearched
     from cts_async.watch.progress import RunGroup
 
+    # On a Ray cluster keys are needed only where calls are made.
     plan = make_plan(config, load_catalogue(*config.config_files), os.environ, keys_elsewhere=ray is not None)
-    groups = [
-        RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
-        for directory in plan.systems.values()
-    ]
+    groups: list[RunGroup] = []
+    for directory in plan.systems.values():
+        results = directory / RESULTS
+        groups.append(RunGroup(directory.name, plan.n_instances, (directory,), results, plan.embedded))
+    # Search engines and page readers have keys, too: it is said of each where it is sent.
     used: list[Spec] = list(plan.specs.values())
     used += plan.search.opened
     stopped = drive(
@@ -112,6 +116,7 @@ def _introduction(plan: Plan) -> str:
         text += f", {support}"
     if not plan.config.no_judge:
         judges = list(plan.roles.judges)
+        # It is free, and labels every run: how far the others agree with it stands in every result.
         if "lexical" not in judges:
             judges.append("lexical")
         text += f", judges {', '.join(judges)}"
@@ -151,9 +156,9 @@ def _next_steps(plan: Plan) -> list[str]:
     elif not plan.config.no_judge:
         judge = unbroken(f"cts judge {quote(str(latest))} --judge NAME")
         lines.append(f"Next: another judge on the same answers: {judge}")
-    usage = {
-        system: read_past_usage(directory, plan.roles.judges) for system, directory in plan.systems.items()
-    }
+    usage: dict[System, PastUsage] = {}
+    for system, directory in plan.systems.items():
+        usage[system] = read_past_usage(directory, plan.roles.judges)
     comparison = comparison_line(plan, usage)
     if comparison:
         lines.append(comparison)

@@ -48,6 +48,7 @@ def score(
     from cts_async.records import caveats_in
     from cts_async.runs.manifest import manifest_of
 
+    # The scorer imports nothing of the package, so it can be copied and run alone: it is told where remarks go.
     def remark(line: str) -> None:
         typer.echo(f"cts: {scorer.printable(line)}", err=True)
 
@@ -65,6 +66,7 @@ def score(
     if caveats:
         from cts_async.tables.results import CAVEATS
 
+        # Standard output is the scorer's alone, as where it is run without the package.
         for caveat in caveats:
             typer.echo(CAVEATS[caveat], err=True)
     if any(summary.n_failed for _, summary in rows):

@@ -62,7 +62,7 @@ def status(
     if drawable and not once and any(progress.values()):
         try:
             _follow(console, paths)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt:  # it ends the look at the runs, not the runs
             return
     _print_once(console, paths)
 
@@ -98,6 +98,7 @@ def _follow(console: Console, paths: Sequence[Path]) -> None:
                     at_rest[directory] = idle_state(directory)
             foot = [state.line(time.time()) for state in at_rest.values()]
             redrawn.update(LiveScreen(by_process(active), foot), refresh=True)
+            # live.json is written once a second.
             time.sleep(REFRESH_S)
 
 
@@ -112,9 +113,11 @@ def _print_once(console: Console, paths: Sequence[Path]) -> None:
     width = PLAIN_COLUMNS
     if console.is_terminal:
         width = console.width
+    # What is printed scrolls: every system has its line, however many there are.
     for line in LiveScreen(active).lines(width, 10_000, ascii_only=console.options.ascii_only):
         console.print(line, soft_wrap=True)
     at_rest = [idle_state(directory) for directory, live in progress.items() if live is None]
+    # One damaged run among others has a line; where there is nothing else to show, it is the error.
     if not active and all(state.state == "damaged" for state in at_rest):
         raise UsageError(at_rest[0].reason)
     for state in at_rest:

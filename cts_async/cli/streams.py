@@ -66,6 +66,7 @@ def prepare_stdout() -> None:
     "?" stands for characters that its encoding lacks. A reader that has left is no failure of the command, whose exit
     code stays its own.
     """
+    # Not where a test, or a notebook, has put its own there.
     if sys.stdout is sys.__stdout__ and isinstance(sys.stdout, io.TextIOWrapper):
         buffer = io.BufferedWriter(_Piped(1, "w", closefd=False))
         lines = sys.stdout.line_buffering

@@ -59,6 +59,7 @@ def view(
     folders += more or ()
     library = viewed(folders)
     if export is None:
+        # Before the loop begins: a port in use is an error of the options.
         sock = listening(port)
         run_async(serve, library, sock, lambda address: _announce(library.root, address, browser=open_))
         return

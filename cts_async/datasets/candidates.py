@@ -125,11 +125,10 @@ def _stream(files: Iterable[Path], mapping: Mapping[str, str] | None) -> Iterato
 def _plain(fields: Fields, row: Row, line: int) -> CandidateLine | None:
     """Return what `_candidate` returns for a line of three texts without an error, three times as fast; else None."""
     names = fields.names(row)
-    row_id, query, answer = (
-        row.get(names.get("id", "")),
-        row.get(names.get("fused_query", "")),
-        row.get(names.get("answer", "")),
-    )
+    try:
+        row_id, query, answer = row[names["id"]], row[names["fused_query"]], row[names["answer"]]
+    except KeyError:
+        return None
     if type(row_id) is str and type(query) is str and type(answer) is str and not row.get("error"):
         row_id, query = row_id.strip(), query.strip()
         if row_id and query:

@@ -66,13 +66,14 @@ def byte_lines(path: Path, max_line_bytes: int | None = None) -> Iterator[Number
             number, offset = 0, 0
             while raw := file.readline(max_bytes + 1):
                 number += 1
-                if len(raw) > max_bytes:
+                size = len(raw)
+                if size > max_bytes:
                     raise InputError(path, f"is longer than {max_bytes} bytes", line=number)
                 mark_bytes = 0
                 if number == 1:
                     mark_bytes = _byte_order_mark(path, raw)
                 yield NumberedLine(number, offset + mark_bytes, raw[mark_bytes:])
-                offset += len(raw)
+                offset += size
     except OSError as error:
         raise unreadable(path, error) from None
 
@@ -151,15 +152,15 @@ def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
 def read_jsonl(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the object on each line; an empty file yields nothing."""
     for line in byte_lines(path):
-        if not line.raw or line.raw.isspace():
-            continue
         try:
             row = foreign_json.loads(line.raw)
         except foreign_json.NestedTooDeeply as error:
             raise InputError(path, f"cannot be read: {error}", line=line.number) from None
         except orjson.JSONDecodeError as error:
+            if not line.raw.strip():
+                continue
             raise _not_json(path, line, error) from None
-        if not isinstance(row, dict):
+        if type(row) is not dict:
             raise InputError(path, "is not a JSON object: one {...} per line is expected", line=line.number)
         yield line.number, row
 
@@ -439,9 +440,8 @@ class Fields:
 
     def _shape_of(self, row: Row) -> dict[str, str]:
         names = tuple(row)
-        shape = self._shapes.get(names)
-        if shape is not None:
-            return shape
+        if names in self._shapes:
+            return self._shapes[names]
         if len(self._shapes) >= 64:  # rows of ever other shapes must not fill the memory
             self._shapes.clear()
         folded = {_fold(name): name for name in reversed(names)}  # of names that are alike the first one wins

@@ -103,6 +103,10 @@ class Account:
         self._tokens_sent = 0.0
         self._margin = FIRST_MARGIN
         self._reservations = self._make_detector()
+        self.reserves = False
+        """True if the server charges what a request reserves, not what it uses."""
+        self._slowed = False
+        """True if paced gates are below their full rate, and recover with every answer."""
         self._refusals = 0.0
         """The share of refusals, exponentially weighted."""
         self._lowest: dict[LimitUnit, tuple[float, float]] = {}
@@ -119,11 +123,6 @@ class Account:
         if self._tokens is None:
             return None
         return ReservationDetector(self._tokens.limit, self.limits.window_s)
-
-    @property
-    def reserves(self) -> bool:
-        """True if the server charges what a request reserves, not what it uses."""
-        return self._reservations is not None and self._reservations.charged
 
     @property
     def knows_limits(self) -> bool:
@@ -194,7 +193,8 @@ class Account:
             for gate, amount in ((request_gate, 1.0), (token_gate, tokens)):
                 if gate and gate.take(now, amount, by) and isinstance(gate, MeterGate):
                     permit.probes += (gate,)
-            permit.rooms = (_room(request_gate), _room(token_gate))
+            if type(request_gate) is MeterGate or type(token_gate) is MeterGate:
+                permit.rooms = (_room(request_gate), _room(token_gate))
         if reserved and self._reservations:
             permit.reserved = reserved
             permit.above = self._reservations.take(now, reserved)
@@ -229,15 +229,24 @@ class Account:
             if permit.tokens and tokens_used:
                 # By the estimate itself, without the margin that the charge had in it.
                 ratio = tokens_used / permit.tokens * permit.token_margin
-                decayed = self._margin + MARGIN_DECAY * (max(1.0, ratio) - self._margin)
-                self._margin = min(MAX_MARGIN, max(ratio, decayed))
-        if self._reservations:
-            self._reservations.served(above=permit.above)
+                margin = self._margin + MARGIN_DECAY * (max(1.0, ratio) - self._margin)
+                if ratio > margin:
+                    margin = min(MAX_MARGIN, ratio)
+                self._margin = margin
+        if self._reservations and permit.above:
+            self._reservations.served_above()
         for gate in permit.probes:
             gate.probed(served=True)
         self._refusals *= 1.0 - REFUSALS_GAIN
-        for paced in self.paced:
-            paced.speed_up(permit.sent_at)
+        if self._slowed:
+            self._speed_up(permit.sent_at)
+
+    def _speed_up(self, now: float) -> None:
+        self._slowed = False
+        for gate in self.paced:
+            gate.speed_up(now)
+            if gate.is_slow:
+                self._slowed = True
 
     def lost(self, permit: Permit) -> None:
         """Record that it is unknown whether the server counted the request."""
@@ -276,6 +285,7 @@ class Account:
                 plenty = False
         if not detector.refused(now, permit.sent_at, permit.reserved, above=permit.above, plenty=plenty):
             return
+        self.reserves = True
         self._margin = 1.0  # reservations are no estimates
         kind = self.limits.kind
         if isinstance(token_gate, MeterGate) and token_gate.detector:
@@ -322,6 +332,7 @@ class Account:
         if self.seldom_refuses:
             # A server that refuses a share of paced requests serves the rest: its limit cannot be much lower.
             least = 1.0 - 4.0 * self._refusals
+        self._slowed = True
         for gate in self.paced:
             gate.slow_down(now, least)
 
@@ -344,9 +355,9 @@ class Account:
             self._tokens = self._reconcile(now, "tokens", gate, quotas.tokens, permit.rooms[1], since)
             if self._tokens is not gate:
                 # How the server charges does not change with its limit.
-                charged, self._reservations = self.reserves, self._make_detector()
+                self._reservations = self._make_detector()
                 if self._reservations:
-                    self._reservations.charged = charged
+                    self._reservations.charged = self.reserves
                 yield "tokens", self._tokens.limit
 
     def _reconcile(
@@ -362,8 +373,8 @@ class Account:
             return gate  # models of one account may have different limits: the strictest counts
         self._lowest[unit] = (quota.limit, now)
         limit = quota.limit
-        if gate is not None and not self.limits.raisable:
-            limit = min(limit, gate.limit)
+        if gate is not None and not self.limits.raisable and gate.limit < limit:
+            limit = gate.limit
         if gate is None or abs(limit - gate.limit) > SAME_LIMIT * limit:
             return self._learned_gate(unit, gate, limit, quota, since)
         if quota.remaining is not None and room < inf and isinstance(gate, MeterGate):
@@ -395,6 +406,6 @@ class Account:
 
 def _room(gate: Gate | None) -> float:
     """What may be sent now; a paced gate keeps no count of it."""
-    if isinstance(gate, MeterGate):
+    if type(gate) is MeterGate:
         return gate.room()
     return inf

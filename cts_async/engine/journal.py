@@ -84,28 +84,18 @@ class Journal:
         return line_and_record[0]
 
     def _find(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
-        line_and_record = self._find_here(key)
-        if line_and_record is not None:
-            return line_and_record
-        for journal in self.siblings:
-            line_and_record = journal._find_here(key)
-            if line_and_record is not None:
-                return line_and_record
-        return None
-
-    def _find_here(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
-        recent = self._recent.get(key)
-        if recent is None:
-            offsets = self._indexed.lookup(key)
-        else:
-            offsets = [recent]
-        # The latest first; one whose line was damaged since the file was opened counts as absent.
-        for offset in offsets:
-            line = self._log.read_line(offset)
-            with suppress(ValueError):
-                record = foreign_json.loads(line)
-                if isinstance(record, dict) and record.get("key") == key:
-                    return line, record
+        for journal in (self, *self.siblings):
+            if key in journal._recent:
+                offsets: Sequence[int] = [journal._recent[key]]
+            else:
+                offsets = journal._indexed.lookup(key)
+            # The latest first; one whose line was damaged since the file was opened counts as absent.
+            for offset in offsets:
+                line = journal._log.read_line(offset)
+                with suppress(ValueError):
+                    record = foreign_json.loads(line)
+                    if isinstance(record, dict) and record.get("key") == key:
+                        return line, record
         return None
 
     async def append(self, record: Mapping[str, Any]) -> None:
@@ -241,9 +231,8 @@ class AppendLog:
 
     async def append_lines(self, lines: bytes) -> int:
         """Append whole lines as they are, in one piece; return the offset of the first. Raises as `append`."""
-        loop = asyncio.get_running_loop()
-        written: asyncio.Future[int] = loop.create_future()
-        self._add(lines, written, loop)
+        written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._add(lines, written)
         offset = await written
         if self._sync:
             await self._wait_for_disk(offset + len(lines))
@@ -261,13 +250,13 @@ class AppendLog:
         if self._sync:
             await self.append_lines(lines)
             return
-        self._add(lines, None, asyncio.get_running_loop())
+        self._add(lines, None)
         if len(self._pending) >= MAX_PENDING:
             # A caller that never waits for anything else would keep the loop from turning, and from writing.
             self._flush()
             await asyncio.sleep(0)
 
-    def _add(self, line: bytes, written: asyncio.Future[int] | None, loop: asyncio.AbstractEventLoop) -> None:
+    def _add(self, line: bytes, written: asyncio.Future[int] | None) -> None:
         if self._fd < 0:
             raise ValueError(f"{self.path} is closed")
         if self._broken:
@@ -275,6 +264,7 @@ class AppendLog:
         self._pending.append((line, written))
         if not self._scheduled:
             self._scheduled = True
+            loop = asyncio.get_running_loop()
             loop.call_soon(self._gather, loop, ROUNDS)
 
     def read_line(self, offset: int) -> bytes:
@@ -322,7 +312,7 @@ class AppendLog:
                     f"{self.path}: was deleted, moved or replaced while this process was writing it. Put it back if it "
                     "was moved, and run the same command again"
                 )
-            self._write(b"".join(line for line, _ in pending))
+            self._write(b"".join([line for line, _ in pending]))
         except (OSError, RunStopped) as error:
             self._fail(error, pending)
             return

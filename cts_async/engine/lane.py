@@ -163,10 +163,12 @@ class Lane:
         """
         if self.stopped:
             raise self.stopped
-        if self._limited:
+        if self._limited.unanswered:
             self._note_idle_time()
-        if not self._waiting and self._is_free(tokens, reserved):
-            return self._send(tokens, reserved)
+        if not self._waiting:
+            now, charge = asyncio.get_running_loop().time(), self._charge(tokens, reserved)
+            if self._is_free(now, charge):
+                return self._send(now, charge, reserved)
         granted = self._queue(seq, tokens, step_key, reserved)
         try:
             return await granted
@@ -204,12 +206,13 @@ class Lane:
         self._reached = True
         self._tokens_used += tokens_used or 0.0
         self._pause_s, self._episodes = 0.0, 0
-        if self._limited:
+        if self._limited.unanswered:
             self._limited.answered(permit.number)
         if self._forbidden.steps:
             self._forbidden.answered()
-        self._alive_at = asyncio.get_running_loop().time()
-        self._unsettled.clear()
+        now = self._alive_at = asyncio.get_running_loop().time()
+        if self._unsettled:
+            self._unsettled.clear()
         self.window.answered(permit.number, self._account.sent, self.in_flight)
         opened_at = self.circuit.opened_at
         if self.circuit.succeeded():
@@ -217,7 +220,7 @@ class Lane:
                 self.window.reopen(limits_known=self._account.knows_limits)
             self._events.emit(CircuitChanged(self.name, open=False, reason="the provider answers again"))
         if quotas:
-            for unit, per_min in self._account.learn(asyncio.get_running_loop().time(), permit, quotas):
+            for unit, per_min in self._account.learn(now, permit, quotas):
                 self._work.set()
                 self._events.emit(LimitLearned(self.name, unit, per_min))
         # Last: it admits the next caller, by what has been recorded until then.
@@ -344,11 +347,12 @@ class Lane:
             if oldest.granted.done():
                 # Cancelled: who leaves stays in the heap until its turn.
                 heappop(self._waiting)
-            elif self._is_free(oldest.tokens, oldest.reserved):
-                heappop(self._waiting)
-                oldest.granted.set_result(self._send(oldest.tokens, oldest.reserved))
-            else:
+                continue
+            now, charge = asyncio.get_running_loop().time(), self._charge(oldest.tokens, oldest.reserved)
+            if not self._is_free(now, charge):
                 return
+            heappop(self._waiting)
+            oldest.granted.set_result(self._send(now, charge, oldest.reserved))
 
     def _held_s(self, now: float) -> float | None:
         """Seconds until slots, pause and circuit admit a request; None: until something happens."""
@@ -362,26 +366,24 @@ class Lane:
             return max(tokens, reserved)
         return tokens
 
-    def _is_free(self, tokens: float, reserved: float) -> bool:
-        """True if such a request may be sent now."""
-        held_s = self._held_s(asyncio.get_running_loop().time())
-        return held_s == 0 and self._account.has_room(self._charge(tokens, reserved))
+    def _is_free(self, now: float, charge: float) -> bool:
+        """True if a request that is charged so many tokens may be sent now."""
+        return self._held_s(now) == 0 and self._account.has_room(charge)
 
-    def _send(self, tokens: float, reserved: float) -> Permit:
-        loop = asyncio.get_running_loop()
-        now = loop.time()
+    def _send(self, now: float, charge: float, reserved: float) -> Permit:
         if not self.in_flight:
             self._alive_at = now
         self.in_flight += 1
-        permit = self._account.take(now, self._charge(tokens, reserved), reserved=reserved)
+        permit = self._account.take(now, charge, reserved=reserved)
         if permit.number == 1:
+            loop = asyncio.get_running_loop()
             self._events.emit(LaneInUse(self.name, lambda: self.status(loop.time())))
         permit.is_outage_probe = self.circuit.sending(now)
         return permit
 
     def _leave(self) -> None:
         self.in_flight -= 1
-        if self._limited:
+        if self._limited.unanswered:
             self._left_at = asyncio.get_running_loop().time()
         # The caller at a gate is the oldest: nobody may take the place for which it waits.
         if self._waiting and not self._account.awaited:

@@ -143,30 +143,27 @@ class LimitedSteps:
     counts: Counter[str] = field(default_factory=Counter)
     """Refusals by step since the last answer."""
     _since: float = 0.0
-    _sent: dict[str, int] = field(default_factory=dict)
-    """By step, the number of the newest request when it was last refused."""
+    unanswered: dict[str, int] = field(default_factory=dict)
+    """By refused step, the number of the newest request when it was last refused; while there are any, each answer has
+    to be recorded."""
     _overtaken: Counter[str] = field(default_factory=Counter)
-
-    def __bool__(self) -> bool:
-        """True if an answer has to be told to it."""
-        return bool(self._sent)
 
     def refused(self, now: float, step_key: str, sent: int) -> None:
         """Record that a step was refused."""
         if not self.counts:
             self._since = now
         self.counts[step_key] += 1
-        self._sent[step_key] = sent
+        self.unanswered[step_key] = sent
 
     def answered(self, number: int) -> None:
         """Record that the provider answered a request of any step."""
         if len(self._overtaken) > MOST_OVERTAKEN:
             self._overtaken.clear()
         # What was sent before a step was refused says nothing about the account since.
-        overtaken = [step_key for step_key, sent in self._sent.items() if number > sent]
+        overtaken = [step_key for step_key, sent in self.unanswered.items() if number > sent]
         for step_key in overtaken:
             self._overtaken[step_key] += 1
-            del self._sent[step_key]
+            del self.unanswered[step_key]
         self.counts.clear()
 
     def idled(self, seconds: float) -> None:

@@ -358,9 +358,9 @@ class ReservationDetector:
         self._log.take(now, reserved)
         return self._log.room(now) < 0
 
-    def served(self, *, above: bool) -> None:
-        """Record that a request was answered that exceeded the limit by its reservation, or did not."""
-        self._served += above
+    def served_above(self) -> None:
+        """Record that a request was answered that exceeded the limit by its reservation."""
+        self._served += 1
 
     def refused(self, now: float, sent_at: float, reserved: float, *, above: bool, plenty: bool) -> bool:
         """Record a refusal, with `plenty` of room by what was used. True if that brought the verdict."""
@@ -431,6 +431,11 @@ class PacedGate:
         if self._share < self.SHARE and now - self._changed_at > self.FASTER_AFTER_S:
             self._share, self._changed_at = min(self.SHARE, self._share + self.FASTER), now
             self._start_flow()
+
+    @property
+    def is_slow(self) -> bool:
+        """True while it has to recover from a slowdown."""
+        return self._share < self.SHARE
 
     @property
     def per_min(self) -> float:

@@ -34,6 +34,7 @@ from cts_async.engine.lane import Lane, Permit
 from cts_async.engine.step import (
     Attempts,
     Executed,
+    Failures,
     RetryPolicy,
     Step,
     charge_of,
@@ -409,7 +410,7 @@ class Runner:
                 permit = await self._admit(ctx, step, attempts)
                 began = loop.time()
                 try:
-                    executed, result = await self._attempt(step, permit, attempts)
+                    executed, result = await self._attempt(step, permit, attempts, began)
                 except StepError as error:
                     await self._after_failure(ctx, step, error, attempts, permit, loop.time() - began)
                     continue
@@ -489,12 +490,14 @@ class Runner:
         if budget.deadline and step.lane:
             budget.deadline.check(step.lane.name, asyncio.get_running_loop().time())
 
-    async def _attempt(self, step: Step[T], permit: Permit | None, attempts: Attempts) -> tuple[Executed, T]:
-        """Make one attempt; lane and budget learn how it went. Raises StepError.
+    async def _attempt(
+        self, step: Step[T], permit: Permit | None, attempts: Attempts, began: float
+    ) -> tuple[Executed, T]:
+        """Make one attempt, which began at this time of the loop; lane and budget learn how it went. Raises StepError.
 
         The lane learns of a TransientError in `_after_failure`, which has to know whether it is an outage.
         """
-        lane, budget, began = step.lane, self._budget, asyncio.get_running_loop().time()
+        lane, budget = step.lane, self._budget
         attempts.charged = None
         try:
             try:
@@ -553,6 +556,8 @@ class Runner:
             outage = step.lane.failed(permit, error, step.key)
             unanswered = step.lane.may_be_outage(step.key)
         policy = step.policy or self.policy
+        if attempts.failures is None:
+            attempts.failures = Failures()
         wait_s = wait_before_retry(
             error, attempts.failures, policy, self._jitter, outage=outage, unanswered=unanswered
         )

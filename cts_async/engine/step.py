@@ -204,7 +204,8 @@ NO_USAGE = Usage()
 class Attempts:
     """The attempts of one step in this process."""
 
-    failures: Failures = field(default_factory=Failures)
+    failures: Failures | None = None
+    """None before the first failure, as of nearly every call."""
     failed: list[dict[str, Any]] = field(default_factory=list)
     usage: Usage = NO_USAGE
     unusable: UnusableOutput | None = None

@@ -464,8 +464,8 @@ class _Protocol(ResponseHandler):
         if response is not None:
             self.idle_since = self._loop.time()
             headers = response.headers
-            if headers:
-                timeout = _KEEP_ALIVE_TIMEOUT.search(headers.get("keep-alive", ""))
+            if "keep-alive" in headers:
+                timeout = _KEEP_ALIVE_TIMEOUT.search(headers["keep-alive"])
                 if timeout:
                     self._keep_alive_s = min(KEEP_ALIVE_SHARE * int(timeout[1]), MAX_IDLE_S)
 

@@ -78,14 +78,15 @@ def _anthropic_quotas(headers: Mapping[str, str], now: float) -> Quotas | None:
 
 
 def _quota(headers: Mapping[str, str], names: _Names, now: float) -> Quota | None:
-    limit = _finite(headers.get(names[0]))
-    if limit is None or limit < 1:
+    limit_text, remaining_text, reset = map(headers.get, names)
+    limit = _number(limit_text)
+    # Python reads "inf" and "nan" as numbers: no comparison is true of the second.
+    if limit is None or not 1 <= limit < math.inf:
         return None
-    remaining = _finite(headers.get(names[1]))
+    remaining = _number(remaining_text)
     if remaining is not None and not 0 <= remaining <= limit:
         # No remainder of this limit, which is believed all the same.
         remaining = None
-    reset = headers.get(names[2])
     reset_s = None
     if reset:
         reset_s = seconds_until(reset, now)
@@ -215,21 +216,18 @@ def _unix_time(date: datetime) -> float:
     return date.timestamp()
 
 
-def _finite(text: str | None) -> float | None:
-    """The number in a header; None for no header, no number, and `inf` and `nan`, which Python reads as numbers."""
+def _number(text: str | None) -> float | None:
+    """The number in a header, also `inf` and `nan`; None for no header and no number."""
     if text is None:
         return None
     try:
-        number = float(text)
+        return float(text)
     except ValueError:
         return None
-    if math.isfinite(number):
-        return number
-    return None
 
 
 def _not_negative(text: str | None) -> float | None:
-    number = _finite(text)
-    if number is None or number < 0:
+    number = _number(text)
+    if number is None or not 0 <= number < math.inf:
         return None
     return number

@@ -82,7 +82,9 @@ class Client:
         A parameter that the server refuses (ParameterRefused) is never sent to it again.
         """
         dropped: tuple[str, ...] = ()
-        refused = self._refused.get((spec.base_url, spec.model))
+        refused: tuple[str, ...] = ()
+        if self._refused:
+            refused = self._refused.get((spec.base_url, spec.model), ())
         if refused:
             # What the reply is marked with: a refused `stream`, which is no parameter of the model, changes nothing.
             sent = spec.sent(request.params)
@@ -250,20 +252,22 @@ class Model:
             determining.append({"system": spec.system})
         key = step_key(*determining)
         # Descriptions of tools and the like are charged as the prompt is.
-        n_param_bytes = uncounted_bytes(keyed_params)
-        size = n_bytes(messages) + n_param_bytes
+        n_param_bytes = 0
+        if keyed_params:
+            n_param_bytes = uncounted_bytes(keyed_params)
+        n_messages, size = len(messages), n_bytes(messages) + n_param_bytes
 
         async def execute(unusable: UnusableOutput | None) -> Executed:
-            sent, sent_bytes = messages, size
+            sent, n_sent, sent_bytes = messages, n_messages, size
             if unusable:
                 sent = (*messages, *_repair_turns(unusable))
-                sent_bytes = n_bytes(sent) + n_param_bytes
+                n_sent, sent_bytes = len(sent), n_bytes(sent) + n_param_bytes
             reply = await self._client.chat(
                 spec, ChatRequest(sent, params_and_defaults, json_schema, grammar, default_names)
             )
             response = self._response(reply, expect)
             if reply.usage:
-                self._tokens.learn(call.step, len(sent), sent_bytes, reply.usage)
+                self._tokens.learn(call.step, n_sent, sent_bytes, reply.usage)
                 self._note_cut(response, sent, sent_bytes, reply.usage.input_tokens)
             return Executed(response, reply.usage, reply.quotas)
 
@@ -287,8 +291,8 @@ class Model:
             request=call.request,
             model=spec.model,
             lane=self.lane,
-            tokens=self._tokens.total(call.step, len(messages), size),
-            reserved=self._tokens.reserved(len(messages), size, limit),
+            tokens=self._tokens.total(call.step, n_messages, size),
+            reserved=self._tokens.reserved(n_messages, size, limit),
             most_usage=most_usage,
             policy=call.policy,
             prices=self.prices,
@@ -465,13 +469,17 @@ class TokenEstimate:
     def learn(self, step: str, n_messages: int, n_bytes: int, usage: Usage) -> None:
         """Update the estimates with what a call was charged."""
         tokens = usage.input_tokens - PER_MESSAGE * n_messages
-        n_bytes = max(1, n_bytes)
+        n_bytes = n_bytes or 1
         self._per_byte += WEIGHT * (max(0.05, tokens / n_bytes) - self._per_byte)
-        self._most_per_byte = max(self._most_per_byte, 1.5 * (tokens - EXTRA_INPUT) / n_bytes)
+        most_per_byte = 1.5 * (tokens - EXTRA_INPUT) / n_bytes
+        if most_per_byte > self._most_per_byte:
+            self._most_per_byte = most_per_byte
         kind, output = _step_kind(step), usage.output_tokens
-        before = self._output.get(kind, float(output))
-        self._output[kind] = before + WEIGHT * (output - before)
-        self._longest[kind] = max(self._longest.get(kind, 0), output)
+        if kind not in self._longest:
+            self._output[kind], self._longest[kind] = float(output), output
+        self._output[kind] += WEIGHT * (output - self._output[kind])
+        if output > self._longest[kind]:
+            self._longest[kind] = output
 
     def _prompt(self, n_messages: int, n_bytes: int) -> float:
         return PER_MESSAGE * n_messages + self._per_byte * n_bytes
@@ -487,7 +495,7 @@ def n_bytes(messages: Sequence[Message]) -> int:
     size = 0
     for message in messages:
         text = message["content"]
-        if isinstance(text, str) and len(message) == 2:
+        if type(text) is str and len(message) == 2:
             if text.isascii():  # on the way of every call: to encode it would copy it
                 size += len(text)
             else:
@@ -498,6 +506,7 @@ def n_bytes(messages: Sequence[Message]) -> int:
     return size
 
 
+@lru_cache(maxsize=256)  # asked twice for every call
 def _step_kind(step: str) -> str:
     """The kind of a step, whose replies are of like length: `judge` for `judge/gpt`, `search` for `search/turn/3`."""
     return step.split("/", 1)[0]

@@ -55,8 +55,10 @@ class PromptCuts:
             return self._add_below(n_bytes, tokens)
         self._n_at_most += 1
         self._bytes_at_most += n_bytes
-        self._shortest_at_most = min(self._shortest_at_most, n_bytes)
-        self._longest_at_most = max(self._longest_at_most, n_bytes)
+        if n_bytes < self._shortest_at_most:
+            self._shortest_at_most = n_bytes
+        elif n_bytes > self._longest_at_most:
+            self._longest_at_most = n_bytes
         if self._n_at_most < MIN_CALLS or tokens < MIN_TOKENS:
             return None
         if self._longest_at_most < GROWTH * self._shortest_at_most or not self._bytes_below:

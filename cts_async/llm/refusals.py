@@ -138,11 +138,12 @@ def error_from_response(
 
 def is_error(parsed: Any) -> bool:
     """True for the body of an error, which some servers send under HTTP 200; for parsed JSON of any shape."""
-    if not isinstance(parsed, dict):
+    if type(parsed) is not dict:
         return False
-    if parsed.get("error") or parsed.get("error_code") or parsed.get("type") == "error":
+    error, code, kind = map(parsed.get, ("error", "error_code", "type"))
+    if error or code or kind == "error":
         return True
-    return _minimax_code(parsed) is not None
+    return "base_resp" in parsed and _minimax_code(parsed) is not None
 
 
 def explains_itself(data: bytes) -> bool:

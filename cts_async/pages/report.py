@@ -213,14 +213,20 @@ def _nuggets(page: Json) -> Node:
             scores.append(f"{judge} {points:.2f}")
     if not judges:
         return None
-    head = [element("th", name, scope="col") for name in ("nugget", "weight", "text")]
-    head += [element("th", untrusted(judge), scope="col") for judge in judges]
+    head: list[Node] = []
+    for name in ("nugget", "weight", "text"):
+        head.append(element("th", name, scope="col"))
+    for judge in judges:
+        head.append(element("th", untrusted(judge), scope="col"))
+    rows: list[Node] = []
+    for nugget in page["nuggets"]:
+        rows.append(element("tr", _nugget_cells(nugget, judges)))
     caption = element("span", "Coverage by judge; scores: ", untrusted(", ".join(scores)), ".")
     table = element(
         "table",
         element("caption", caption),
         element("thead", element("tr", head)),
-        element("tbody", [element("tr", _nugget_cells(nugget, judges)) for nugget in page["nuggets"]]),
+        element("tbody", rows),
     )
     label = f"Nuggets of {page['id']}"
     # A box that scrolls is reached with the keyboard only if it has a place in the order of tabs.
@@ -326,9 +332,11 @@ def _page(contents: ReportContents, origin: Origin) -> str:
     no_script: Node = None
     # Without figures the page has no script at all: plotly.js would be 5 MB for nothing.
     if figures:
-        scripts = [parsed_script(plotly_js()), parsed_script(page_text("page.js"))]
         script_elements.append(figures_data(figures))
-        script_elements += [element("script", script) for script in scripts]
+        for text in (plotly_js(), page_text("page.js")):
+            script = parsed_script(text)
+            scripts.append(script)
+            script_elements.append(element("script", script))
         warning = "Figures need JavaScript, which is disabled here; their data is shown below."
         no_script = element("noscript", element("p", warning, class_="warning"))
     links: list[Node] = []
@@ -557,10 +565,13 @@ def _group_section(contents: ReportContents, group: Group, title: str) -> Sectio
     if group == "published" and gathered.published:
         body += [_remark(line) for line in published_lines(gathered.published)]
     body += tables
+    notes: Sequence[str] = ()
     if group == "questions" and gathered.diagnosis:
-        body += [_remark(note) for note in gathered.diagnosis.notes]
-    if group == "conversations" and gathered.talk_report:
-        body += [_remark(note) for note in gathered.talk_report.notes]
+        notes = gathered.diagnosis.notes
+    elif group == "conversations" and gathered.talk_report:
+        notes = gathered.talk_report.notes
+    for note in notes:
+        body.append(_remark(note))
     if group == "failures" and not tables and gathered.summaries:
         body.append(element("p", "Nothing failed."))
     # Alone they would make a section of nothing but reasons why it is empty.
@@ -573,10 +584,10 @@ def _group_section(contents: ReportContents, group: Group, title: str) -> Sectio
 
 def opening_figure(figures: Sequence[Figure]) -> Figure | None:
     """The figure that the page opens with: what asking gains, else the scores; it is in no section then."""
-    by_name = {figure.name: figure for figure in figures}
     for name in _OPENING:
-        if name in by_name:
-            return by_name[name]
+        for figure in figures:
+            if figure.name == name:
+                return figure
     return None
 
 

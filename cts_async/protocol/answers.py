@@ -239,8 +239,11 @@ def _judging(
     failure, or with `--empty-answers zero` an answer that covers nothing.
     """
     by_id, empty_is_zero = config.join == "id", config.empty_answers == "zero"
-    candidate = line if isinstance(line, FailedLine) else line.candidate
-    id, query = candidate.id, candidate.intent
+    failure, answer = None, ""
+    if isinstance(line, FailedLine):
+        id, query, failure = line.id, line.intent, line.failure
+    else:
+        id, query, answer = line.candidate.id, line.candidate.intent, line.candidate.answer
     joining_query = query or None
     if by_id and id:
         joining_query = None
@@ -257,12 +260,10 @@ def _judging(
     if by_id:
         judged_by = gold_query or query
     instance = Instance(id or record.id or f"line {line.line}", judged_by, "", record.nuggets)
-    if isinstance(line, CandidateLine):
-        answer = line.candidate.answer
+    if failure is None:
         if answer or empty_is_zero:
             return Judging(instance, answer)
         return Judging(instance, "", NoAnswer("the candidate's answer is empty"))
-    failure = line.failure
     # A search that ended without an answer reports an error, and is as empty as an answer without text.
     if not lacks_answer(failure.step, failure.kind):
         return Judging(instance, "", ReportedFailure(failure.message))
@@ -317,7 +318,7 @@ class Repeats:
 
     def __contains__(self, judging: Judging) -> bool:
         repeated = self._repeated
-        if not len(repeated):
+        if not repeated:
             return False
         wanted = judging.question_hash
         row = bisect_left(repeated, wanted)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, pairwise
@@ -83,8 +83,8 @@ class ModelJudge:
             labels = tuple(chain.from_iterable(labels_by_call))
         return Judgment(self.name, brief.under_own_ids(labels))
 
-    async def _ask(self, ctx: Context, view: JudgeView, part: _Part) -> Labels:
-        return await self.role.ask(
+    def _ask(self, ctx: Context, view: JudgeView, part: _Part) -> Awaitable[Labels]:
+        return self.role.ask(
             ctx,
             self._step,
             "judge",

@@ -538,7 +538,7 @@ def verdicts_left(
             continue  # saves reading the answers again
         # Whether an answer has changed shows only once it has been read; whether it has no verdict, before.
         wanted: Wanted = partial(_lacks, verdicts, retry=retry_failed)
-        if n_outdated:
+        if n_outdated or n_missing == len(answers):
             wanted = any_id
         for judging in answers.stream(wanted):
             if n_outdated and not _needs_verdict(verdicts, judging, retry=retry_failed):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
@@ -33,7 +33,7 @@ class Role:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of this role that are sent where the model's entry does not set them."""
 
-    async def ask(
+    def ask(
         self,
         ctx: Context,
         step: str,
@@ -45,7 +45,7 @@ class Role:
         shared: bool = False,
         policy: RetryPolicy | None = None,
         **fields: Any,
-    ) -> T:
+    ) -> Awaitable[T]:
         """Render `prompt` with `fields`, ask the model, and parse the reply as `expect`; a durable step named `step`.
 
         The fields named in `on_record` are stored verbatim in the run's data or results already: the journal gets one
@@ -62,7 +62,8 @@ class Role:
             # step is keyed on the full digest: 16 hex digits are too few to tell apart the questions of all instances.
             key_on = [rendered.sha256, digest if shared else request]
         messages = rendered.render(**values)
-        return await ctx.step(
+        # Awaited by the caller: a coroutine of its own would be woken up with every wait of the step.
+        return ctx.step(
             self.model.step(
                 ctx,
                 ModelCall(

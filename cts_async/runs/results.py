@@ -246,9 +246,12 @@ def failed(line: Mapping[str, Any]) -> bool:
 
 def answered(line: Mapping[str, Any]) -> bool:
     """Whether a line has an answer: a failure that has one is a failure of its judge alone."""
-    answer = line.get("answer")
+    return _has_answer(line.get("answer"), line.get("error"))
+
+
+def _has_answer(answer: Any, error: Any) -> bool:
     # An empty answer that was accepted is judged, too; in a failure's line it says that there was none.
-    return isinstance(answer, str) and bool(answer or not failed(line))
+    return type(answer) is str and bool(answer or error is None)
 
 
 # --- The form of a line: an editor or another program may have broken it
@@ -655,7 +658,7 @@ class ResultsIndex(Index):
         flags = 0
         if error is not None:
             flags |= _FAILED
-        if answer is not None and answered(line):
+        if _has_answer(answer, error):
             flags |= _ANSWERED
         if nuggets is not None:
             flags |= _LABELLED

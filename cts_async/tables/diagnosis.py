@@ -168,6 +168,7 @@ def _diagnose_runs(
     orig = orig or _find_orig(runs, notes)
     if orig and all(run.directory != orig for run in runs):
         runs.append(read_run(orig, without=NOT_FOR_SCORES))
+    # Also of an orig that was named: gains pair instances by their ids.
     check_same_data(run.directory for run in runs)
     board = make_board(runs)
     baseline = ""
@@ -181,6 +182,7 @@ def _diagnose_runs(
     judge = _chosen_judge(board, judge, notes)
     report = diagnose_board(board, baseline, judge, read=read, seed=seed)
     assert report is not None  # there is a Clarifier's run
+    # Nothing else in a run tells that a server read only a part of its prompts (Ollama's default: 4,096 tokens).
     for run in runs:
         for line in cut_prompt_lines(cut_prompts_in(run.directory)):
             notes.append(f"{run.label}: {line}")

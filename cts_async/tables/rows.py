@@ -262,6 +262,7 @@ def _nuggets(run: FinishedRun) -> Iterator[Row]:
 
 def _verdicts(run: FinishedRun) -> Iterator[Row]:
     for item in run.items.values():
+        # A failed judgement is a row without a score: it differs from 0 everywhere.
         for judge in sorted(item.verdicts.keys() | item.unjudged.keys()):
             row = _about(run) | {"judge": judge, "id": item.id, "score": None}
             row |= dict.fromkeys(_ERROR)

@@ -43,6 +43,7 @@ class LogFile:
 
     def write(self, text: str, level: str = "INFO") -> None:
         """Append a line."""
+        # After a full disk: that ends the log, and not the run.
         if self._fd < 0:
             return
         at = datetime.fromtimestamp(self._wall(), UTC).replace(tzinfo=None)
@@ -60,6 +61,7 @@ def logging_to(path: Path, on_failure: Callable[[str], None]) -> Iterator[LogFil
     if (path.parent / "run.json").exists():
         raise UsageError(f"{path}: is among a run's own files; choose another place for --log")
     try:
+        # Never through a link at its end; links above it are the user's own (logs -> /data/logs).
         fd = open_file(Path(os.path.realpath(path.parent), path.name), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     except OSError as error:
         raise write_error(path, error) from None

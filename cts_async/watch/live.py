@@ -162,18 +162,31 @@ class LiveFile(_State, LiveCluster):
 
 def sum_of(parts: Sequence[Counts]) -> Counts:
     """Counts of several parts; their time left is that of the slowest, unknown if any is unknown."""
-    times = [part["eta_s"] for part in parts]
-    known = [seconds for seconds in times if seconds is not None]
-    return {
-        "n_expected": sum(part["n_expected"] for part in parts),
-        "n_done": sum(part["n_done"] for part in parts),
-        "n_failed": sum(part["n_failed"] for part in parts),
-        "eta_s": max(known, default=None) if len(known) == len(times) else None,
-        "calls": sum(part["calls"] for part in parts),
-        "replayed": sum(part["replayed"] for part in parts),
-        "retries": sum(part["retries"] for part in parts),
-        "tokens": sum(part["tokens"] for part in parts),
+    total: Counts = {
+        "n_expected": 0,
+        "n_done": 0,
+        "n_failed": 0,
+        "eta_s": None,
+        "calls": 0,
+        "replayed": 0,
+        "retries": 0,
+        "tokens": 0,
     }
+    times: list[float] = []
+    for part in parts:
+        total["n_expected"] += part["n_expected"]
+        total["n_done"] += part["n_done"]
+        total["n_failed"] += part["n_failed"]
+        total["calls"] += part["calls"]
+        total["replayed"] += part["replayed"]
+        total["retries"] += part["retries"]
+        total["tokens"] += part["tokens"]
+        if part["eta_s"] is not None:
+            times.append(part["eta_s"])
+    # Parts without an estimate may be the slowest.
+    if times and len(times) == len(parts):
+        total["eta_s"] = max(times)
+    return total
 
 
 def write_live(directory: Path, live: LiveFile) -> None:
@@ -194,7 +207,9 @@ def read_live(directory: Path, clock: Callable[[], float] = time.time) -> LiveFi
         live = foreign_json.loads(read_file(directory / LIVE, MAX_LIVE_BYTES))
     except (OSError, ValueError):
         return None
-    return cast("LiveFile", live) if is_current(live, clock) else None
+    if not is_current(live, clock):
+        return None
+    return cast("LiveFile", live)
 
 
 def is_current(live: Any, clock: Callable[[], float] = time.time) -> bool:
@@ -209,14 +224,15 @@ def is_current(live: Any, clock: Callable[[], float] = time.time) -> bool:
 def is_live(value: object) -> TypeGuard[LiveFile]:
     """Whether a JSON value has the fields of `LiveFile`, and their types: other versions write other files."""
     try:
-        _file().validate_python(value, strict=True)
+        _live_file_form().validate_python(value, strict=True)
     except ValidationError:
         return False
     return True
 
 
+# Built when it is first needed: a run only writes the file, and pays for no check of it.
 @cache
-def _file() -> TypeAdapter[LiveFile]:
+def _live_file_form() -> TypeAdapter[LiveFile]:
     return TypeAdapter(LiveFile)
 
 
@@ -226,6 +242,7 @@ def process_exists(pid: int) -> bool:
         return False
     try:
         os.kill(pid, 0)
+    # It is another user's.
     except PermissionError:
         return True
     except (OSError, OverflowError):
@@ -235,15 +252,22 @@ def process_exists(pid: int) -> bool:
 
 def compact(value: float) -> str:
     """In full below 10,000, else `short_number`."""
-    return f"{value:,.0f}" if value < 9_999.5 else short_number(value)
+    # From here on it would be rounded to 10,000.
+    if value >= 9_999.5:
+        return short_number(value)
+    return f"{value:,.0f}"
 
 
 def short_number(value: float) -> str:
     """At most five characters: `950`, `1.2k`, `12k`, `3.4M`."""
     for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size * 0.9995:
-            digits = 1 if value < 9.95 * size else 0
-            return f"{value / size:.{digits}f}{unit}"
+        # Below 0.9995 of a unit a number is at most 999 of the next smaller one.
+        if value < size * 0.9995:
+            continue
+        # One decimal up to 9.9; 9.95 would be rounded to 10.0.
+        if value < 9.95 * size:
+            return f"{value / size:.1f}{unit}"
+        return f"{value / size:.0f}{unit}"
     return f"{value:.0f}"
 
 
@@ -268,39 +292,54 @@ def run_directories(words: Iterable[Path]) -> list[Path]:
 
     Raises InputError for a word that names none.
     """
-    found = [
-        directory for path in paths_named(words, "no such run or folder") for directory in _runs_at(path)
-    ]
-    return list({directory.resolve(): directory for directory in found}.values())
+    directories: dict[Path, Path] = {}
+    for path in paths_named(words, "no such run or folder"):
+        for directory in _runs_at(path):
+            # The same run may be named by itself and by its folder: it stands where it was named first.
+            directories[directory.resolve()] = directory
+    return list(directories.values())
 
 
 def _runs_at(path: Path) -> list[Path]:
     """The directory itself, or the runs in it if it is a folder of runs or of several judged systems."""
     if (path / MANIFEST).is_file() and not manifest_of(path).is_of_several_systems:
         return [path]
-    if found := [manifest.parent for manifest in sorted(path.glob(f"*/{MANIFEST}"))]:
-        return found
-    raise InputError(path, f"no run found: no {MANIFEST} in this folder or one level below")
+    directories = [manifest.parent for manifest in sorted(path.glob(f"*/{MANIFEST}"))]
+    if not directories:
+        raise InputError(path, f"no run found: no {MANIFEST} in this folder or one level below")
+    return directories
 
 
 def live_of(directory: Path) -> LiveFile | None:
     """The `live.json` of a run; None if no process writes the run, or one of another version does."""
     live = read_live(directory)
-    return live if is_live(live) else None
+    if not is_live(live):
+        return None
+    return live
 
 
 def by_process(lives: Sequence[LiveFile]) -> list[LiveFile]:
     """The files of each process combined into one; its common fields are those of its latest file."""
-    processes: dict[int, list[LiveFile]] = {}
+    lives_by_pid: dict[int, list[LiveFile]] = {}
     for live in lives:
-        processes.setdefault(live["pid"], []).append(live)
-    combined: list[LiveFile] = []
-    for of_one in processes.values():
-        latest = max(of_one, key=lambda live: live["time"])
-        parts = list({part["name"]: part for live in of_one for part in live["parts"]}.values())
-        notes = dict.fromkeys(live["note"] for live in of_one if live["note"])
-        combined.append({**latest, **sum_of(parts), "note": "; ".join(notes), "parts": parts})
-    return combined
+        lives_by_pid.setdefault(live["pid"], []).append(live)
+    return [_combined(process_lives) for process_lives in lives_by_pid.values()]
+
+
+def _combined(lives: Sequence[LiveFile]) -> LiveFile:
+    latest = lives[0]
+    parts: dict[str, LivePart] = {}
+    # As an ordered set: the parts of a process mostly wait for the same reason.
+    notes: dict[str, None] = {}
+    for live in lives:
+        if live["time"] > latest["time"]:
+            latest = live
+        if live["note"]:
+            notes[live["note"]] = None
+        for part in live["parts"]:
+            parts[part["name"]] = part
+    every_part = list(parts.values())
+    return {**latest, **sum_of(every_part), "note": "; ".join(notes), "parts": every_part}
 
 
 # --- Runs at rest
@@ -335,8 +374,8 @@ class RunState:
     contradictions: str = ""
     """That stored scores of some judge contradict their labels, and are recomputed; "" if none do."""
 
-    def line(self, now: float) -> str:
-        """One line for a person; `now` in seconds since 1970."""
+    def line(self, current_time: float) -> str:
+        """One line for a person at this time, in seconds since 1970."""
         if self.state == "damaged":
             return self.reason
         pieces = [f"{_STATES[self.state]} {self.n_done} of {self.n_expected}"]
@@ -345,10 +384,12 @@ class RunState:
             pieces.append(f"{self.n_failed} failed ({kinds})")
         pieces += [f"{n} that {judge} failed to label" for judge, n in self.judge_failures.items()]
         if self.mean is not None:
-            mean = mean_text(self.mean, self.mean_high, self.n_scored)
-            pieces.append(f"mean {mean} by {self.judge}" + f" ({self.caveat})" * bool(self.caveat))
+            mean = f"mean {mean_text(self.mean, self.mean_high, self.n_scored)} by {self.judge}"
+            if self.caveat:
+                mean += f" ({self.caveat})"
+            pieces.append(mean)
         if self.last_worked is not None:
-            pieces.append(f"last written {_when(self.last_worked, now)}")
+            pieces.append(f"last written {_time_and_age(self.last_worked, current_time)}")
         line = f"{self.directory}: {', '.join(pieces)}"
         if self.reason and self.resumable:
             line += f"; {self.reason}"
@@ -363,20 +404,27 @@ class RunState:
 
     def as_json(self) -> dict[str, Any]:
         """For `--json`."""
-        found: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name, value in asdict(self).items():
-            found |= caveats_json([self.caveat]) if name == "caveat" else {name: value}
-        del found["directory"]
+            # In the place of "caveat", a field for each that there may be.
+            if name == "caveat":
+                fields |= caveats_json([self.caveat])
+            else:
+                fields[name] = value
+        del fields["directory"]
+        # Most runs have neither.
         if not self.judge_failures:
-            del found["judge_failures"]
+            del fields["judge_failures"]
         if not self.contradictions:
-            del found["contradictions"]
-        return found
+            del fields["contradictions"]
+        return fields
 
 
 def mean_text(mean: float, high: float | None, n: int) -> str:
     """`54.2 ± 3.1`: the mean of n scores and half of its 95 % interval, which is shown from FEWEST scores on."""
-    return f"{mean:.1f}" if high is None or n < FEWEST else f"{mean:.1f} ± {high - mean:.1f}"
+    if high is None or n < FEWEST:
+        return f"{mean:.1f}"
+    return f"{mean:.1f} ± {high - mean:.1f}"
 
 
 def idle_state(directory: Path) -> RunState:
@@ -391,14 +439,21 @@ def state_of_run(directory: Path) -> RunState:
     """Read a run's manifest and results, but not its journal. Raises InputError if it is not a run."""
     manifest = require_manifest(directory)
     lines = ResultColumns(directory / results_of(directory), no_fingerprint)
+    _, scores = lines.scored()
     mean = RunningMean()
-    mean.add(lines.scored()[1].tolist() if lines.n else ())
+    mean.add(scores.tolist())
+    mean_or_none: float | None = None
+    if mean.n:
+        mean_or_none = mean.mean
     low, high = mean.interval() or (None, None)
-    kinds = Counter(str((line.get("error") or {}).get("kind") or "unknown") for line in lines.failures())
-    written = [path.stat().st_mtime for path in (directory / STEPS, lines.path) if path.exists()]
+    kinds: Counter[str] = Counter()
+    for line in lines.failures():
+        error = line.get("error") or {}
+        kinds[str(error.get("kind") or "unknown")] += 1
+    times = [path.stat().st_mtime for path in (directory / STEPS, lines.path) if path.exists()]
     session = manifest.last_session
     n_expected = max(manifest.n_expected, lines.n)
-    named = manifest.identity.judges
+    judges = manifest.identity.judges
     contradictions = [lines.contradictions]
     verdicts_by_file: dict[Path, ResultColumns] = {}
     # Also of judges that `cts judge` added: their scores are shown beside the others.
@@ -407,9 +462,9 @@ def state_of_run(directory: Path) -> RunState:
         contradictions.append(verdicts_by_file[path].contradictions)
     # A judge whose provider was gone leaves answers without its verdict: the same command adds them.
     n_answers = int(lines.answered.sum())
-    pending = len(lines.scored()[0]) + int(lines.judge_failed.sum()) < n_answers
+    pending = len(scores) + int(lines.judge_failed.sum()) < n_answers
     judge_failures: dict[str, int] = {}
-    for judge in named[1:]:
+    for judge in judges[1:]:
         verdicts = verdicts_by_file.get(judgments_path(directory, judge))
         if verdicts is None:
             pending = pending or n_answers > 0
@@ -417,7 +472,9 @@ def state_of_run(directory: Path) -> RunState:
         pending = pending or verdicts.n < n_answers
         if verdicts.n_failed:
             judge_failures[judge] = verdicts.n_failed
-    finished = lines.n >= n_expected - manifest.n_absent and not (session.stopped and named and pending)
+    finished = lines.n >= n_expected - manifest.n_absent
+    if session.stopped and judges and pending:
+        finished = False
     return RunState(
         directory=directory,
         state=_state(directory, session, finished=finished),
@@ -427,12 +484,12 @@ def state_of_run(directory: Path) -> RunState:
         failures=dict(kinds.most_common()),
         judge_failures=judge_failures,
         judge=lines.judge,
-        mean=mean.mean if mean.n else None,
+        mean=mean_or_none,
         mean_low=low,
         mean_high=high,
         n_scored=mean.n,
         caveat=manifest.caveat,
-        last_worked=max(written, default=None),
+        last_worked=max(times, default=None),
         reason=session.stopped,
         command=manifest.command,
         contradictions=" ".join(filter(None, contradictions)),
@@ -441,11 +498,14 @@ def state_of_run(directory: Path) -> RunState:
 
 def how_to_resume(states: Iterable[RunState]) -> list[str]:
     """A line for each command that would resume some of these runs."""
-    commands = dict.fromkeys(state.command for state in states if state.resumable)
-    return [
-        f"To resume, run the same command again{f': {unbroken(command)}' if command else ''}"
-        for command in commands
-    ]
+    lines: list[str] = []
+    for command in dict.fromkeys(state.command for state in states if state.resumable):
+        line = "To resume, run the same command again"
+        # Not every run has recorded it.
+        if command:
+            line += f": {unbroken(command)}"
+        lines.append(line)
+    return lines
 
 
 def _state(directory: Path, session: Session, *, finished: bool) -> State:
@@ -455,12 +515,19 @@ def _state(directory: Path, session: Session, *, finished: bool) -> State:
         with suppress(OSError, ValueError):
             if process_exists(int((directory / ".lock").read_text().rpartition(" ")[2])):
                 return "working"
-    return "finished" if finished else "killed" if open_ended else "stopped"
+    if finished:
+        return "finished"
+    if open_ended:
+        return "killed"
+    return "stopped"
 
 
-def _when(at: float, now: float, local: Callable[[float], datetime] = datetime.fromtimestamp) -> str:
+def _time_and_age(
+    at: float, current_time: float, local: Callable[[float], datetime] = datetime.fromtimestamp
+) -> str:
     """`16:02:31, 0:45 ago`; date and time if that is longer than a day ago."""
-    ago = max(0.0, now - at)
-    if ago >= DAY_S:
+    # A file of another machine may be of a later time than ours.
+    age_s = max(0.0, current_time - at)
+    if age_s >= DAY_S:
         return local(at).isoformat(sep=" ", timespec="minutes")
-    return f"{local(at).time().isoformat(timespec='seconds')}, {duration(ago)} ago"
+    return f"{local(at).time().isoformat(timespec='seconds')}, {duration(age_s)} ago"

@@ -86,7 +86,9 @@ class Pace:
 
     def stepped(self, job: str, *, replayed: bool) -> None:
         """A step of a job has a result."""
-        self._active[job] = self._active.get(job, 0) + 1
+        if job not in self._active:
+            self._active[job] = 0
+        self._active[job] += 1
         self._executed += not replayed
 
     def ended(self, job: str) -> None:
@@ -149,6 +151,8 @@ class Pace:
 Clock = Callable[[], float]
 
 LIVE_EVERY_S: Final = 1.0
+_OF_EVERY_CALL: Final = (events.StepEnded, events.JobEnded)
+"""Kinds of events that come with every call, and that no notice is made of."""
 MAX_NOTICES: Final = 1000
 """Notices kept for display; without a display, older ones are dropped."""
 JOIN_S: Final = 2.0
@@ -207,6 +211,7 @@ class _Counters:
         """Its state at a time; `outages` are lanes whose provider does not answer."""
         n_left = self.group.n_expected - self.done
         eta_s = self.pace.left_s(n_left, at)
+        # Its provider is gone for good: no time brings the rest.
         if self.held_up is not None and n_left > 0:
             eta_s = None
         mean = None
@@ -300,6 +305,8 @@ class Progress:
         """Handle an event."""
         with self._lock:
             self._handle(event)
+            if type(event) in _OF_EVERY_CALL:
+                return
             notice = notable(event)
             if notice:
                 self._notices.append(notice)
@@ -309,6 +316,7 @@ class Progress:
             case events.StepEnded():
                 group = self._counters(event.group)
                 group.pace.stepped(event.job_id, replayed=event.replayed)
+                # A step without a lane asked nobody, so it is no call.
                 if event.lane and event.replayed:
                     group.add_steps(event.lane, 0, 1)
                 elif event.lane:
@@ -326,6 +334,7 @@ class Progress:
                 self._counters(event.group).held_up = event.lane
             case events.AttemptFailed():
                 group = self._counters(event.group)
+                # A last attempt has no wait: it is a failure, which JobEnded counts.
                 group.retries += event.wait_s is not None
                 if event.lane:
                     group.lanes.add(event.lane)
@@ -369,6 +378,7 @@ class Progress:
         """Groups that had an event: this process holds the locks of their directories."""
         # A copy: another thread adds groups.
         counters = list(self._groups.values())
+        # A group that is still waiting has no lock: its directory may be another process's.
         return [counter.group for counter in counters if counter.seen]
 
     def live(self, groups: Collection[str] | None = None) -> LiveFile:
@@ -382,12 +392,19 @@ class Progress:
     def _live(self, groups: Sequence[_Counters]) -> LiveFile:
         at = self._clock()
         self._hold(at)
-        parts = [group.part(at, self._outages) for group in groups]
-        notes = dict.fromkeys(part["note"] for part in parts if part["note"])
+        parts: list[LivePart] = []
+        notes: dict[str, None] = {}
+        for group in groups:
+            part = group.part(at, self._outages)
+            parts.append(part)
+            # Systems that wait for the same provider have the same note.
+            if part["note"]:
+                notes[part["note"]] = None
         spent, budget = self._budget.spent, self._budget
         spent_usd = spent.usd
         if budget is _NO_BUDGET:  # then no event tells what is spent
-            spent_usd = sum(counter.usd for counter in self._groups.values())
+            for counters in self._groups.values():
+                spent_usd += counters.usd
         workers: LiveCluster = {}
         if self._workers:
             workers = self._workers.live(at)
@@ -425,9 +442,9 @@ class Progress:
             group.pace.hold(at, held=bool(group.lanes & self._outages))
 
     def _counters(self, name: str) -> _Counters:
-        group = self._groups.get(name)
-        if group is None:
-            group = self._groups[name] = _Counters(RunGroup(name, 0, ()))
+        if name not in self._groups:
+            self._groups[name] = _Counters(RunGroup(name, 0, ()))
+        group = self._groups[name]
         group.seen = True
         return group
 
@@ -449,6 +466,7 @@ class ScoreTail:
 
     def read(self) -> Iterator[float]:
         """The scores in whole lines since the last call; none if the file cannot be read."""
+        # Another file of that name: nobody knows that this process wrote its lines.
         if self._tail.renewed():
             self._earlier = self._tail.size
         while block := self._tail.next():
@@ -482,6 +500,7 @@ class LiveWriter:
                 self._progress.add_scores(group.group, tail.read())
             for directory in group.directories:
                 groups.setdefault(directory, []).append(group.group)
+        # A directory has the state of its own systems: `cts status RUN` shows no other.
         for directory, names in groups.items():
             write_live(directory, self._progress.live(names))
 
@@ -490,6 +509,7 @@ class LiveWriter:
         for group in self._progress.begun:
             for directory in group.directories:
                 live = read_live(directory)
+                # None: there is none, or a killed process left it.
                 if live is None or live["pid"] == os.getpid():
                     remove_live(directory)
 
@@ -515,6 +535,7 @@ def periodic(every_s: float, call: Callable[[], None]) -> Iterator[None]:
         while not ended.wait(every_s):
             call()
 
+    # A daemon: a disk that hangs must not keep the process from ending.
     thread = threading.Thread(target=run, name="cts-tick", daemon=True)
     thread.start()
     try:

@@ -192,6 +192,7 @@ def _without_name(name: str, reason: str) -> str:
 
 def labels(names: Sequence[str]) -> dict[str, str]:
     """Short names by name: without the common first words, and without settings (`+support-gpt`) if all are equal."""
+    # A name alone is shown whole: it has nothing in common with others.
     if len(names) < 2:
         return dict(zip(names, names, strict=True))
     same_settings = len({name.partition("+")[2] for name in names}) == 1
@@ -206,7 +207,7 @@ def labels(names: Sequence[str]) -> dict[str, str]:
         if len(set(words)) > 1:
             break
         shared += 1
-    shortest = min(len(words) for words in words_by_name.values())
+    shortest = min(map(len, words_by_name.values()))
     shared = min(shared, shortest - 1)  # one word stays, at least
     return {name: "-".join(words[shared:]) for name, words in words_by_name.items()}
 
@@ -254,6 +255,7 @@ def _process(live: LiveFile, width: int, height: int) -> list[Text]:
 
     What is finished or idle gives up its line first, then the last bars: the totals are always there.
     """
+    # Twelve systems, six providers and 64 workers fit 80 columns and 24 lines.
     parts, lanes = list(live["parts"]), list(live["lanes"])
     names = labels([part["name"] for part in parts])
     totals = _totals(live, width)
@@ -284,8 +286,14 @@ def _folded(rows: list[T], folds: Callable[[T], bool], room: int) -> tuple[list[
     """Rows with a line of their own, and rows that share one for lack of room."""
     if len(rows) <= room:
         return rows, []
-    unfolded = [row for row in rows if not folds(row)]
-    return unfolded, [row for row in rows if folds(row)]
+    unfolded: list[T] = []
+    folded: list[T] = []
+    for row in rows:
+        if folds(row):
+            folded.append(row)
+        else:
+            unfolded.append(row)
+    return unfolded, folded
 
 
 def _is_done(part: LivePart) -> bool:
@@ -314,8 +322,9 @@ def _aligned(
     for column in zip(*rows, strict=True):
         widths.append(max(cell.cell_len for cell in column))
     for place in dropped:
-        needed = sum(size + 2 for size in widths if size) - 2
-        if needed > width:
+        n_columns = len(widths) - widths.count(0)
+        # Two spaces between columns. A column is dropped whole: a number that is cut is another number.
+        if sum(widths) + 2 * (n_columns - 1) > width:
             widths[place] = 0
     lines = []
     for row in rows:
@@ -445,8 +454,14 @@ def one_by_one(live: LiveCluster, room: int) -> list[LiveWorker]:
 
 
 def _alive_and_lost(live: LiveCluster) -> tuple[list[LiveWorker], list[LiveWorker]]:
-    alive = [worker for worker in workers_of(live) if worker["state"] != "lost"]
-    return alive, [worker for worker in workers_of(live) if worker["state"] == "lost"]
+    alive: list[LiveWorker] = []
+    lost: list[LiveWorker] = []
+    for worker in workers_of(live):
+        if worker["state"] == "lost":
+            lost.append(worker)
+        else:
+            alive.append(worker)
+    return alive, lost
 
 
 def worker_count(live: LiveCluster) -> str:
@@ -461,6 +476,7 @@ def worker_count(live: LiveCluster) -> str:
 def workers_line(live: LiveCluster) -> str:
     """All workers: `62 of 64 workers on 8 hosts, 2 lost; 412 tasks in flight`, the most important parts first."""
     alive, _ = _alive_and_lost(live)
+    # Tasks of a lost worker are dealt again, so only those of the others are in flight.
     hosts = {worker["host"] for worker in alive if worker["host"]}
     states: Counter[str] = Counter()
     for worker in workers_of(live):

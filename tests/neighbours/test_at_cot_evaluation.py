@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from io import StringIO
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from made_runs import changed_manifest
 from made_talks import INTENTS as TURN_INTENTS
 from made_talks import QRELS, RANKED, made_talk, three_talks
 from rich.console import Console
@@ -357,11 +357,10 @@ def held(folder: Path, *, spec: str | None = None, k: int = 1, first: int = 2) -
     """A conversation of `k` turns about each of the `first` two intents, whose query stays as it was."""
     rows = {id: [{"offered": ["which?"], "query": query}] * k for id, query in FEW[:first]}
     directory = made_talk(folder / "runs", scheme="cot", rows=rows, queries=dict(FEW), k=k)
-    manifest = json.loads((directory / "run.json").read_text())
-    if spec:
-        manifest["data"] = {"spec": spec, "gold": None, "fields": {}}
-        manifest["identity"]["data"]["sha256"] = open_dataset(spec).sha256()
-    (directory / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(directory) as manifest:
+        if spec:
+            manifest["data"] = {"spec": spec, "gold": None, "fields": {}}
+            manifest["identity"]["data"]["sha256"] = open_dataset(spec).sha256()
     return summarise_run(directory)
 
 

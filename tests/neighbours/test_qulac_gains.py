@@ -246,7 +246,6 @@ README: Evaluations = {"NDCG20": {"20-2-11-0": 0.0, "20-2-11-1": 0.3625239508499
         ({"P1": {"1-1-1": 1}}, None, "the record id '1-1-1' must be topic-facet-history-question-answerflag"),
         ({"P1": {"1-1-1-1": "1"}}, "P1.1-1-1-1", "must be a valid number, is '1'"),
         ({"P1": {"1-1-1-1": True}}, "P1.1-1-1-1", "must be a valid number, is True"),
-        ({"P1": {"1-1-1-1": None}}, "P1.1-1-1-1", "must be a valid number, is None"),
         ({"P1": {"1-1-1-1": 1.5}}, "P1.1-1-1-1", "must be less than or equal to 1, is 1.5"),
         ({"P1": {"1-1-1-1": -0.1}}, "P1.1-1-1-1", "must be greater than or equal to 0"),
         ({"P1": {"1-1-1-1": 1}, "P3": {"1-1-1-1": 1, "x": 1}}, None, "the record id 'x' must be"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
 from made_talks import made_talk
 from talk_world import INTENTS, write_talk_world
 
@@ -38,10 +38,9 @@ def world(folder: Path) -> Path:
     queries, gold = folder / "queries.csv", folder / "gold.jsonl"
     queries.write_text("id,fused_query,blurred_query\na,ferry times in winter,ferry\n")
     gold.write_text(json.dumps(GOLD) + "\n")
-    manifest = json.loads((directory / "run.json").read_text())
-    manifest["identity"]["data"] |= {"sha256": sha256_of(queries), "gold_sha256": sha256_of(gold)}
-    manifest["data"] = {"spec": str(queries), "gold": str(gold), "fields": {}}
-    (directory / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(directory) as manifest:
+        manifest["identity"]["data"] |= {"sha256": sha256_of(queries), "gold_sha256": sha256_of(gold)}
+        manifest["data"] = {"spec": str(queries), "gold": str(gold), "fields": {}}
     return directory
 
 
@@ -91,10 +90,9 @@ def test_opened_conversations_are_extremes_over_q(tmp_path: Path) -> None:
     directory = made_talk(
         tmp_path, scheme="cot", rows=rows, queries={"1-2": car[1], "2-1": ferry[1]}, k=1, clarifier="gpt"
     )
-    manifest = json.loads((directory / "run.json").read_text())
-    manifest["data"] = {"spec": str(data), "gold": None, "fields": {}}
-    manifest["identity"]["data"]["sha256"] = open_dataset(str(data)).sha256()
-    (directory / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(directory) as manifest:
+        manifest["data"] = {"spec": str(data), "gold": None, "fields": {}}
+        manifest["identity"]["data"]["sha256"] = open_dataset(str(data)).sha256()
     (run,) = open_talks(
         gather(
             [str(directory)],

@@ -137,7 +137,6 @@ def test_urls_that_are_not_given_are_those_of_the_cited_sources() -> None:
         (nuggets({"weight": True}, {}), "nuggets[0] (N1): weight must be 1, 2 or 3, is True"),
         (nuggets({"weight": "core"}, {}), "nuggets[0] (N1): weight must be 1, 2 or 3, is core"),
         (nuggets({"weight": "9" * 5000}, {}), f"nuggets[0] (N1): weight must be 1, 2 or 3, is {'9' * 39}…"),
-        (nuggets({"weight": None}, {}), "nuggets[0] (N1): weight must be 1, 2 or 3, is None"),
         (
             nuggets({"source_ids": []}, {}),
             "nuggets[0] (N1): source_ids is empty; a nugget needs at least one source",

@@ -11,6 +11,7 @@ from audited_runs import copied, made, plant
 from hypothesis import given
 from hypothesis import strategies as st
 from made_clariq import clariq_file
+from made_runs import changed_manifest
 
 from cts_async.config import RunConfig
 from cts_async.datasets import open_dataset
@@ -167,9 +168,8 @@ def test_planted_text_is_found(
 
 
 def test_without_the_data_nothing_is_proved(run: Path) -> None:
-    manifest = json.loads((run / "run.json").read_text())
-    manifest["data"]["spec"] = "clariq:/nowhere/dev.tsv"
-    (run / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(run) as manifest:
+        manifest["data"]["spec"] = "clariq:/nowhere/dev.tsv"
     audit = audit_run(run)
     assert not audit.held
     assert "people's answers cannot be read: name the data with --data" in {

@@ -7,7 +7,7 @@ import random
 from datetime import UTC, datetime
 from pathlib import Path
 
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
 from written_files import write_lines
 
 from cts_async.analysis.summary import summarise_run
@@ -41,9 +41,8 @@ def row(rng: random.Random, i: int, k: int) -> Row:
 def with_steps(directory: Path, rng: random.Random) -> None:
     """Calls of five priced models, and searches of which many failed once each."""
     models = [f"m{i}" for i in range(5)]
-    manifest = json.loads((directory / "run.json").read_text())
-    manifest["prices"] = {model: {"input": 0.1 + i / 7, "output": 0.7} for i, model in enumerate(models)}
-    (directory / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(directory) as manifest:
+        manifest["prices"] = {model: {"input": 0.1 + i / 7, "output": 0.7} for i, model in enumerate(models)}
     steps = [
         {
             "key": f"{i}",

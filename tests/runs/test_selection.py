@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
 from made_talks import made_talk
 from written_files import write_lines
 
@@ -79,9 +79,8 @@ def run_of_agent(folder: Path, label: str, agent: str, *, day: int) -> Path:
     """A run whose last session began on a day of January."""
     row = Row("q", score=1.0)
     path = made_run(folder, label=label, rows=[row], players={"agent": agent}, name=f"{label}-{agent}-{day}")
-    manifest = json.loads((path / "run.json").read_text())
-    manifest["sessions"] = [{"start": f"2026-01-0{day}"}]
-    (path / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(path) as manifest:
+        manifest["sessions"] = [{"start": f"2026-01-0{day}"}]
     return path
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from installed_plugins import forget, install
-from made_runs import SCORING, Row, made_run
+from made_runs import SCORING, Row, changed_manifest, made_run
 from made_talks import made_talk
 
 from cts_async.analysis.board import Board, make_board
@@ -456,8 +456,7 @@ def test_answers_that_give_away_the_intent_are_counted(tmp_path: Path) -> None:
     assert (row["told"], row["over_informing_rate"]) == ((1 + 1 / 4) / 2, 1 / 2)
     (row,) = found["unknown_wording"]
     assert (row["exact"], row["paraphrased"]) == (1, 1), "d has no outcome, and a was taken for an answer"
-    manifest = json.loads((run / "run.json").read_text(encoding="utf-8"))
-    manifest["identity"]["answers"] = {"of": "qulac", "similarity": 0.85}
-    (run / "run.json").write_text(json.dumps(manifest), encoding="utf-8")
+    with changed_manifest(run) as manifest:
+        manifest["identity"]["answers"] = {"of": "qulac", "similarity": 0.85}
     (row,) = report_json(diagnose_named([str(run)]))["given_away"]
     assert (row["over_informing"], row["named"]) == (1, 0), "people's answers are counted, not named"

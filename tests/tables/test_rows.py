@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from custom_roles import play
 from fake_provider import FakeProvider, Settings
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
 from typed_commands import cts_in
 
 import cts_async
@@ -94,9 +94,8 @@ def test_unfinished_instances_are_rows_where_the_data_can_be_read(tmp_path: Path
 
 def test_calls_tokens_seconds_and_dollars_are_those_of_the_journal(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig", rows=(Row("a"), Row("b"), Row("c")))
-    manifest = json.loads((run / "run.json").read_text())
-    manifest["prices"] = {"m": {"input": 2.0, "output": 10.0}}
-    (run / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(run) as manifest:
+        manifest["prices"] = {"m": {"input": 2.0, "output": 10.0}}
     failure = {"kind": "timeout", "message": "", "latency_s": 1.5}
     (run / "steps.jsonl").write_text(
         steps(

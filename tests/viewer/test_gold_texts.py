@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
 from written_files import write_lines
 
 from cts_async.runs.gold_texts import GoldTexts
@@ -63,10 +63,9 @@ def test_sources_that_are_ids_of_documents_have_their_addresses(tmp_path: Path) 
     def sources(digest: str, folder: str) -> tuple[str, ...]:
         about(tmp_path / folder, gold)
         run = tmp_path / folder / "made-orig"
-        manifest = json.loads((run / "run.json").read_text())
-        manifest["identity"]["corpus_sha256"] = digest
-        manifest["data"]["corpus"] = str(corpus)
-        (run / "run.json").write_text(json.dumps(manifest))
+        with changed_manifest(run) as manifest:
+            manifest["identity"]["corpus_sha256"] = digest
+            manifest["data"]["corpus"] = str(corpus)
         found = viewed_manifest(run)
         assert found is not None
         return GoldTexts().of(found, "s1", "when does it leave")["N1"].sources

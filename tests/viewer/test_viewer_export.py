@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
 
 from cts_async.cli.view import view
 from cts_async.errors import UsageError
@@ -37,9 +37,8 @@ def test_export_holds_the_chosen_runs_without_paths_and_can_be_repeated(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     runs = [made_run(tmp_path / "runs", label=label, rows=ROWS) for label in ("orig", "gpt-k2", "other-k1")]
-    manifest = json.loads((runs[0] / "run.json").read_text())
-    manifest |= {"command": f"cts run --data {tmp_path}/q.jsonl", "data": {"path": f"{tmp_path}/q.jsonl"}}
-    (runs[0] / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(runs[0]) as manifest:
+        manifest |= {"command": f"cts run --data {tmp_path}/q.jsonl", "data": {"path": f"{tmp_path}/q.jsonl"}}
     out = tmp_path / "out"
 
     view(runs[0], runs[1:], export=out)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
 from viewer_server import Asker, viewer
 
 DATA = "sha of made.sha of made gold"
@@ -130,9 +130,8 @@ def test_cells_may_hold_what_the_calls_of_an_instance_took(tmp_path: Path) -> No
     """Two calls of m (2 and 10 dollars per million tokens) on a, one with a failed attempt; on b one of an unpriced
     model. A tool and a damaged line take nothing."""
     run = made_run(tmp_path, label="gpt-k1", rows=[Row(id, score=50) for id in "abc"])
-    manifest = json.loads((run / "run.json").read_text())
-    manifest["prices"] = {"m": {"input": 2.0, "output": 10.0}}
-    (run / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(run) as manifest:
+        manifest["prices"] = {"m": {"input": 2.0, "output": 10.0}}
     call = {
         "model": "m",
         "response": {"text": "x"},

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
 from viewer_server import viewer
 
 CALL = '<tool_call>{"name": "search", "arguments": {"query": ["ferry"]}}</tool_call>'
@@ -73,9 +73,8 @@ def test_a_failed_instance_shows_how_far_it_came(
     tmp_path: Path, mode: str, steps: list[Any], turns: list[Any], query: str | None, answer: str | None
 ) -> None:
     run = made_run(tmp_path, label="gpt-k2", rows=[Row("s1", error="judge")])
-    manifest = json.loads((run / "run.json").read_text())
-    manifest["identity"] |= {"k": 2, "mode": mode, "scheme": "cts" if mode == "at-once" else "standard"}
-    (run / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(run) as manifest:
+        manifest["identity"] |= {"k": 2, "mode": mode, "scheme": "cts" if mode == "at-once" else "standard"}
     (run / "steps.jsonl").write_text("".join(json.dumps(one, separators=(",", ":")) + "\n" for one in steps))
     with viewer(tmp_path) as asker:
         page = asker.get("instance", run=run.name, id="s1")

@@ -52,38 +52,40 @@ def body(spec: ModelSpec, request: ChatRequest) -> bytes:
 
 
 def reply(parsed: Any, quotas: Quotas | None) -> Reply:
+    # What a JSON parser returns has exactly these types. On the way of every call: fields are looked up in one go.
     choice = _first_choice(parsed["choices"])
-    ended = STOP
-    if choice.get("finish_reason") != STOP:
-        ended = finish_reason(choice.get("finish_reason"))
-    message = choice.get("message")
-    if not isinstance(message, dict):
+    ended, message = map(choice.get, ("finish_reason", "message"))
+    if ended != STOP:
+        ended = finish_reason(ended)
+    if type(message) is not dict:
         message = {}  # an answer that a filter withheld
-    content = message.get("content")
+    content, refusal, tool_calls = map(message.get, ("content", "refusal", "tool_calls"))
     thoughts: list[str] = []
-    refusal = message.get("refusal")
-    if isinstance(content, str):
+    if type(content) is str:
         text = content
     elif content:
         text, thoughts, refused = _read_parts(content)
         refusal = refusal or refused
     else:
         text = ""
-    for name in _REASONING:
-        if message.get(name):
-            if isinstance(message[name], str):
-                thoughts.insert(0, message[name])
+    for reasoning in map(message.get, _REASONING):
+        if reasoning:
+            if isinstance(reasoning, str):
+                thoughts.insert(0, reasoning)
             break
+    thoughts_text = ""
+    if thoughts:
+        thoughts_text = joined_texts(thoughts, "\n\n")
     calls: list[Any] = []
-    if message.get("tool_calls"):
-        calls = [call for call in as_list(message["tool_calls"]) if isinstance(call, dict)]
+    if tool_calls:
+        calls = [call for call in as_list(tool_calls) if isinstance(call, dict)]
     return Reply(
         text,
         served_name(parsed.get("model")),
         ended,
         _usage(parsed.get("usage")),
         quotas,
-        joined_texts(thoughts, "\n\n"),
+        thoughts_text,
         _refusal(refusal, ended),
         calls or (),
     )
@@ -92,9 +94,9 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
 def _first_choice(choices: Any) -> Mapping[str, Any]:
     """The first choice that can be read. Raises LookupError if there is none."""
     for choice in choices:
-        if not isinstance(choice, dict):
+        if type(choice) is not dict:
             continue
-        if isinstance(choice.get("message"), dict) or finish_reason(choice.get("finish_reason")) == REFUSED:
+        if type(choice.get("message")) is dict or finish_reason(choice.get("finish_reason")) == REFUSED:
             return choice
     raise LookupError("no choice has a message")
 
@@ -156,9 +158,13 @@ def _refusal(refusal: Any, ended: str) -> str:
 def _usage(usage: Any) -> Usage | None:
     """Tokens charged. Some providers count reasoning tokens only in the total: they are part of the output."""
     try:
-        prompt, completion = int(usage["prompt_tokens"]), int(usage.get("completion_tokens") or 0)
-        beyond = int(usage.get("total_tokens") or 0) - prompt
-        return plausible_usage(prompt, max(completion, beyond))
+        prompt = int(usage["prompt_tokens"])
+        completion, total = map(usage.get, ("completion_tokens", "total_tokens"))
+        output = int(completion or 0)
+        beyond = int(total or 0) - prompt
+        if beyond > output:
+            output = beyond
+        return plausible_usage(prompt, output)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
 

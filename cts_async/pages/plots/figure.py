@@ -238,8 +238,10 @@ class Versus:
 
 def versus(systems: Sequence[Scored], baseline: str) -> tuple[Versus, ...]:
     """Every other system against the baseline; none if that is "" or has no score."""
-    scores_by_label = {system.label: system.scores for system in systems}
-    base = scores_by_label.get(baseline)
+    base: Array | None = None
+    for system in systems:
+        if system.label == baseline:
+            base = system.scores
     if base is None:
         return ()
     compared: list[Versus] = []
@@ -324,29 +326,34 @@ def _scatter(
     place_axis = "x"
     if value_axis == "x":
         place_axis = "y"
+    places: list[float] = []
+    values: list[float] = []
+    texts: list[str] = []
+    above: list[float] = []
+    below: list[float] = []
+    has_intervals = False
+    for point in points:
+        places.append(point.at)
+        values.append(point.value)
+        texts.append(point.text)
+        low, high = point.ends or (point.value, point.value)
+        above.append(high - point.value)
+        below.append(point.value - low)
+        has_intervals = has_intervals or point.ends is not None
     trace: Spec = {
         "type": "scatter",
         "mode": "markers",
         "name": folded(name, LEGEND_WIDTH),
-        place_axis: [point.at for point in points],
-        value_axis: [point.value for point in points],
+        place_axis: places,
+        value_axis: values,
         "marker": {"symbol": SYMBOLS[series % len(SYMBOLS)]},
     }
-    trace |= hover_fields([point.text for point in points])
-    if any(point.ends for point in points):
-        trace[f"error_{value_axis}"] = _whisker_lengths(points)
+    trace |= hover_fields(texts)
+    # Plotly's error bars have lengths, not ends: 0 for a point without an interval.
+    if has_intervals:
+        bars = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
+        trace[f"error_{value_axis}"] = bars
     return trace | fields
-
-
-def _whisker_lengths(points: Sequence[Dot]) -> Spec:
-    """Plotly's error bars, which are lengths and not ends; 0 for a point without an interval."""
-    above: list[float] = []
-    below: list[float] = []
-    for point in points:
-        low, high = point.ends or (point.value, point.value)
-        above.append(high - point.value)
-        below.append(point.value - low)
-    return {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
 
 
 def placeholder() -> Spec:
@@ -475,7 +482,12 @@ def rows_figure(
     **layout: Any,
 ) -> Figure:
     """A figure of named rows, the first on top: row i stands at i. A name on several lines makes all rows higher."""
-    labels = [folded(row) for row in rows]
+    labels: list[str] = []
+    n_lines = 1
+    for row in rows:
+        label = folded(row)
+        labels.append(label)
+        n_lines = max(n_lines, label.count(LINE_BREAK) + 1)
     # Plotly's axes grow upwards: the greater end comes first, so that row 0 is on top.
     bottom, top = y_range or (len(rows) - 0.4, -0.6)
     axis = {
@@ -486,7 +498,6 @@ def rows_figure(
         "showgrid": False,
         "ticks": "",
     }
-    n_lines = max(label.count(LINE_BREAK) + 1 for label in labels)
     row_height = max(row_px, 8 + _LINE_PX * n_lines)
     height = 90 + row_height * max(len(rows), 2)
     return figure(name, title, caption, traces, height=height, yaxis=axis, **layout)
@@ -522,7 +533,8 @@ def legend_height(names: Sequence[str]) -> int:
     for name in names:
         lines = name.split(LINE_BREAK)
         n_lines.append(len(lines))
-        widest = max(widest, *(cell_len(unescape(line)) for line in lines))
+        for line in lines:
+            widest = max(widest, cell_len(unescape(line)))
     in_a_row = max(1, _PHONE_PX // (_SYMBOL_PX + _LETTER_PX * widest))
     height = 0
     for i in range(0, len(names), in_a_row):

@@ -85,16 +85,19 @@ def gain(
         return LeftOutFigure("gain", "Gain over the baseline", draw.nothing_shared(baseline))
     paired.sort(key=lambda pair: -pair[0].mean)
     points: list[Dot] = []
+    rows: list[str] = []
+    n_pairs: set[int] = set()
     for row, (gain, name) in enumerate(paired):
         points.append(draw.mean_point(row, gain, name, "+.2f"))
-    n_pairs = draw.count_range(gain.n for gain, _ in paired)
+        rows.append(name)
+        n_pairs.add(gain.n)
     return draw.rows_figure(
         "gain",
         f"Gain over {printable(baseline)}",
         f"Mean paired difference of restore_score_100 to {printable(baseline)} by judge {printable(judge)}; whiskers "
-        f"are 95 % paired bootstrap intervals over n = {n_pairs} instances.",
+        f"are 95 % paired bootstrap intervals over n = {draw.count_range(n_pairs)} instances.",
         [draw.row_points("gain", points, form="+.1f")],
-        [name for _, name in paired],
+        rows,
         legend=False,
         xaxis=draw.axis(
             draw.folded(f"mean gain in restore score over {baseline} (points)", draw.TITLE_WIDTH)
@@ -141,8 +144,12 @@ def distribution(systems: Sequence[Scored]) -> Figure:
 
 def _histograms(names: Sequence[str], scores: Sequence[Array]) -> Spec:
     """Filled outlines, one behind the other in a single trace."""
-    shares_by_row = [binned(system_scores) / len(system_scores) for system_scores in scores]
-    tallest = max(float(shares.max()) for shares in shares_by_row)
+    shares_by_row: list[Array] = []
+    tallest = 0.0
+    for system_scores in scores:
+        shares = binned(system_scores) / len(system_scores)
+        shares_by_row.append(shares)
+        tallest = max(tallest, float(shares.max()))
     xs: list[float | None] = []
     ys: list[float | None] = []
     texts: list[str] = []
@@ -185,11 +192,20 @@ def better_or_worse(compared: Sequence[Versus], baseline: str) -> Figure | LeftO
     if not compared:
         return LeftOutFigure(name, "Better, same or worse", draw.nothing_shared(baseline))
     ranked = sorted(compared, key=lambda system: -system.better / len(system.gains))
-    names = [system.name for system in ranked]
-    n = [len(system.gains) for system in ranked]
-    better = draw.share_bars("better", names, [system.better for system in ranked], n, place=0)
-    same = draw.share_bars("same", names, [system.same for system in ranked], n, place=1)
-    worse = draw.share_bars("worse", names, [system.worse for system in ranked], n, place=2)
+    names: list[str] = []
+    n: list[int] = []
+    n_better: list[int] = []
+    n_same: list[int] = []
+    n_worse: list[int] = []
+    for system in ranked:
+        names.append(system.name)
+        n.append(len(system.gains))
+        n_better.append(system.better)
+        n_same.append(system.same)
+        n_worse.append(system.worse)
+    better = draw.share_bars("better", names, n_better, n, place=0)
+    same = draw.share_bars("same", names, n_same, n, place=1)
+    worse = draw.share_bars("worse", names, n_worse, n, place=2)
     # Traces stand in the order of their colours, the legend and the bars in that of their meaning.
     better["legendrank"], same["legendrank"], worse["legendrank"] = 0, 1, 2
     same["base"] = better["x"]
@@ -215,19 +231,20 @@ def gain_by_instance(
     if not compared:
         return LeftOutFigure(name, "Gain by instance", draw.nothing_shared(baseline))
     lines: dict[int, Spec] = {}
+    n_shared: set[int] = set()
     for system in compared:
         number = series[system.label]
         lines[number] = _gain_line(system, ids, number)
+        n_shared.add(len(system.gains))
     traces = draw.in_series(lines)
     # Areas of several systems would hide one another.
     if len(compared) == 1:
         traces[-1]["fill"] = "tozeroy"
-    n_shared = draw.count_range(len(system.gains) for system in compared)
     return draw.figure(
         name,
         f"Gain over {printable(baseline)} by instance",
         f"Differences of restore_score_100 to {printable(baseline)}, sorted for each system by itself, "
-        f"n = {n_shared} instances scored in both.",
+        f"n = {draw.count_range(n_shared)} instances scored in both.",
         traces,
         xaxis=draw.percent_axis("share of instances (%)"),
         yaxis=draw.axis(draw.folded(f"gain in restore score over {baseline} (points)", draw.TITLE_WIDTH)),
@@ -522,9 +539,13 @@ def _scale(amounts: Sequence[float]) -> Spec:
     if high - low < _FINE_TICKS:
         digits = (1, 2, 5)
     ticks: list[float] = []
+    labels: list[str] = []
     for power in range(floor(low), ceil(high) + 1):
-        ticks += [digit * 10.0**power for digit in digits]
-    return {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+        for digit in digits:
+            tick = digit * 10.0**power
+            ticks.append(tick)
+            labels.append(f"{tick:g}")
+    return {"type": "log", "tickvals": ticks, "ticktext": labels}
 
 
 # --- Retrieval turn by turn (AT-CoT, SIGIR 2025, table 8): a panel for each mode, a line for each scheme

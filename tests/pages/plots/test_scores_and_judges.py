@@ -6,14 +6,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_figures import named, three_runs, traces
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
 
 from cts_async.analysis.stats import Difference, paired_differences
 from cts_async.analysis.summary import summarise_run
@@ -158,9 +157,8 @@ def test_agreement_of_two_is_a_sentence_and_of_three_a_heat_map(judged: Drawn, t
 
 def spent(directory: Path, tokens: int, *, latencies: Sequence[float], price: float | None) -> None:
     """Give a run a call of so many tokens, at dollars per million, then calls of q0, q1, q0, ... of such latencies."""
-    manifest: dict[str, Any] = json.loads((directory / "run.json").read_text())
-    manifest |= {"sessions": [{"wall_s": 999.0}], "prices": {"m": {"input": price}}}
-    (directory / "run.json").write_text(json.dumps(manifest))
+    with changed_manifest(directory) as manifest:
+        manifest |= {"sessions": [{"wall_s": 999.0}], "prices": {"m": {"input": price}}}
     step = {"key": "k", "instance": "q0", "step": "clarify", "model": "m", "usage": {"input": tokens}}
     called = {**step, "usage": {}, "failed_attempts": [{"latency_s": 0.5}]}
     calls = [{**called, "instance": f"q{i % 2}", "latency_s": each} for i, each in enumerate(latencies)]

@@ -16,7 +16,18 @@ from typing import Any
 
 import aiohttp
 import pytest
-from custom_roles import COMMAND, FUNCTION, KEY, clarify_over_http, command, endpoint, play, played, script
+from custom_roles import (
+    COMMAND,
+    FUNCTION,
+    KEY,
+    clarify_over_http,
+    command,
+    endpoint,
+    play,
+    played,
+    played_by,
+    script,
+)
 from fake_provider import FakeProvider, Settings
 
 from cts_async.config import RunConfig
@@ -42,12 +53,7 @@ def test_a_function_a_command_and_an_endpoint_give_the_same_results(tmp_path: Pa
         folder.mkdir()
     function = played(folders[0], f"{script(folders[0], 'my_lab.py', FUNCTION)}:ask", FakeProvider(PROVIDER))
     process = played(folders[1], command(script(folders[1], "ask.py", COMMAND)), FakeProvider(PROVIDER))
-
-    async def over_http() -> list[dict[str, Any]]:
-        async with endpoint(clarify_over_http) as url:
-            return await play(folders[2], url, FakeProvider(PROVIDER))
-
-    http = asyncio.run(over_http())
+    http = played_by(folders[2], clarify_over_http)
     assert [line["questions"][0].split(" do ")[0] for line in function] == ["Which time"] * 4
     assert without_label(function) == without_label(process) == without_label(http)
     assert {line["system"] for line in function} == {"my_lab.ask-k2"}
@@ -489,15 +495,7 @@ def test_only_an_agent_is_given_search_and_pages(tmp_path: Path, role: str) -> N
                         assert response.status == 403
         return {"id": request["id"], **replies[role](request["view"])}
 
-    async def run() -> list[dict[str, Any]]:
-        async with endpoint(answer) as url:
-            name = {"clarifier": url}.get(role, "baseline")
-            options = {} if role == "clarifier" else {role: url}
-            if role == "judge":
-                options = {"judges": (url,)}
-            return await play(tmp_path, name, FakeProvider(PROVIDER), limit=1, **options)
-
-    (line,) = asyncio.run(run())
+    (line,) = played_by(tmp_path, answer, role=role, limit=1)
     assert "error" not in line
     given = {frozenset(request) - {"id", "role", "view", "base_url"} for request in asked}
     assert given == {frozenset({"search_url", "visit_url"} if role == "agent" else ())}
@@ -521,11 +519,7 @@ def test_an_endpoint_that_nests_its_reply_deeply_fails_its_own_instance(tmp_path
     async def deep(request: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"id": request["id"], **reply}
 
-    async def run() -> list[dict[str, Any]]:
-        async with endpoint(deep) as url:
-            return await play(tmp_path, url, FakeProvider(PROVIDER), limit=1)
-
-    (line,) = asyncio.run(run())
+    (line,) = played_by(tmp_path, deep, limit=1)
     assert line["error"]["kind"] == "unusable_output"
     assert line["error"]["message"].endswith("nested deeper than 100 levels")
 
@@ -552,11 +546,7 @@ def test_an_endpoint_is_asked_again_after_an_error_and_a_reply_of_the_wrong_shap
         good = {"id": asked["id"], "questions": ["What?", "Where?"]}
         return replies.pop() if replies else good
 
-    async def run() -> list[dict[str, Any]]:
-        async with endpoint(answer) as url:
-            return await play(tmp_path, url, FakeProvider(PROVIDER), limit=1)
-
-    (line,) = asyncio.run(run())
+    (line,) = played_by(tmp_path, answer, limit=1)
     assert line["questions"] == ["What?", "Where?"]
     (record,) = [one for one in read_records(tmp_path / "runs/run/steps.jsonl") if one["step"] == "clarify"]
     kinds = [attempt["kind"] for attempt in record["failed_attempts"]]
@@ -571,11 +561,7 @@ def test_an_endpoint_that_mixes_up_its_replies_is_asked_again(tmp_path: Path) ->
         id = "another" if len(asked) == 1 else request["id"]
         return {"id": id, "questions": ["What?", f"Where, {len(asked)}?"]}
 
-    async def main() -> list[dict[str, Any]]:
-        async with endpoint(confused) as url:
-            return await play(tmp_path, url, FakeProvider(PROVIDER), limit=1)
-
-    (line,) = asyncio.run(main())
+    (line,) = played_by(tmp_path, confused, limit=1)
     assert line["questions"] == ["What?", "Where, 2?"]
     assert b"the reply has another request's id" in (tmp_path / "runs/run/steps.jsonl").read_bytes()
 
@@ -586,23 +572,15 @@ def test_time_that_a_model_takes_does_not_count_as_an_endpoints(
     """The model takes 1 s of an endpoint that may take 0.4 s."""
     soon = lambda *args: replace(custom_role(*args), timeout_s=0.4)  # noqa: E731
     monkeypatch.setattr("cts_async.protocol.custom.sources.custom_role", soon)
-
-    async def main() -> list[dict[str, Any]]:
-        async with endpoint(clarify_over_http) as url:
-            return await play(tmp_path, url, FakeProvider(Settings(latency_s=1.0)), limit=2)
-
-    assert [line.get("error") for line in asyncio.run(main())] == [None, None]
+    lines = played_by(tmp_path, clarify_over_http, FakeProvider(Settings(latency_s=1.0)), limit=2)
+    assert [line.get("error") for line in lines] == [None, None]
 
 
 def test_a_permanent_error_fails_the_instance_with_its_message(tmp_path: Path) -> None:
     async def answer(asked: dict[str, Any]) -> Any:
         return {"id": asked["id"], "error": {"kind": "permanent", "message": "policy\nforbids it"}}
 
-    async def run() -> list[dict[str, Any]]:
-        async with endpoint(answer) as url:
-            return await play(tmp_path, url, FakeProvider(PROVIDER), limit=1)
-
-    (line,) = asyncio.run(run())
+    (line,) = played_by(tmp_path, answer, limit=1)
     assert line["error"]["kind"] == "rejected"
     assert "policy forbids it" in line["error"]["message"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 from collections.abc import Mapping
@@ -13,7 +12,7 @@ import aiohttp
 import pytest
 import yarl
 from aiohttp import web
-from custom_roles import command, endpoint, play, played, script
+from custom_roles import command, played, played_by, script
 from fake_provider import FakeProvider, Settings
 
 from cts_async.engine.events import Event, Events, Notice
@@ -99,11 +98,7 @@ async def _agent_with_tools(asked: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def test_the_gateway_answers_errors_in_openais_shape(tmp_path: Path) -> None:
-    async def run() -> list[dict[str, Any]]:
-        async with endpoint(_agent_with_tools) as url:
-            return await play(tmp_path, "baseline", FakeProvider(Settings()), agent=url, limit=1)
-
-    (line,) = asyncio.run(run())
+    (line,) = played_by(tmp_path, _agent_with_tools, role="agent", limit=1)
     assert "error" not in line
 
 
@@ -119,11 +114,7 @@ async def _agent_whose_tools_fail(asked: Mapping[str, Any]) -> Mapping[str, Any]
 
 
 def test_failed_visits_of_a_foreign_agent_are_counted(tmp_path: Path) -> None:
-    async def run() -> list[dict[str, Any]]:
-        async with endpoint(_agent_whose_tools_fail) as url:
-            return await play(tmp_path, "baseline", FakeProvider(Settings()), agent=url, limit=1)
-
-    (line,) = asyncio.run(run())
+    (line,) = played_by(tmp_path, _agent_whose_tools_fail, role="agent", limit=1)
     tools = line["search"]["tools"]
     assert (tools["searches"], tools["visits"]) == (1, 2)
     assert [(row["tool"], row["host"], row["n"]) for row in tools["failed"]] == [
@@ -192,11 +183,7 @@ def test_whatever_a_client_sends_is_answered_in_one_line(
                 answers.append(("ended", response.status, await response.text()))
         return {"id": asked["id"], "answer": "nothing found"}
 
-    async def run() -> list[dict[str, Any]]:
-        async with endpoint(attack) as url:
-            return await play(tmp_path, "baseline", FakeProvider(Settings()), agent=url, limit=2, in_flight=1)
-
-    lines = asyncio.run(run())
+    lines = played_by(tmp_path, attack, role="agent", limit=2, in_flight=1)
     assert [line.get("error") for line in lines] == [None, None]
     expected = [*((path, status) for _, path, _, status in ATTACKS)]
     assert [answer[:2] for answer in answers] == [*expected, ("ended", 200), *expected, ("ended", 404)]
