@@ -23,6 +23,7 @@ VARIABLE: Final = "_CTS_COMPLETE"
 """Set by the scripts when they ask for completions."""
 SHELLS: Final = ("bash", "zsh", "fish")
 
+# zsh's script evaluates what it is offered.
 _HARMLESS = re.compile(r"[\w./@+=,-]+")
 _PACKAGE: Final = Path(__file__).parents[1]
 _SHIPPED: Final = {

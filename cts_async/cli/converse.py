@@ -18,6 +18,7 @@ class ConverseOptions(options.DataOptions):
     """Options of `cts converse` that define its runs."""
 
     models: options.Clarifiers
+    # Without the first, the benchmark's own, which asks all its questions at once.
     schemes: Annotated[
         list[str] | None,
         option(

@@ -92,6 +92,7 @@ def search(
     pages: list[tuple[Ranked, Page]] = []
     for ranked in ranker.rank(query, n):
         page = opened.document(ranked.id)
+        # For the type checker: what was ranked is in the corpus.
         if page is not None:
             pages.append((ranked, page))
     table = found_table(ranker.name, pages)

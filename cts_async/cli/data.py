@@ -173,6 +173,7 @@ def validate(
 
     if kind is not None and gold is not None:
         raise UsageError("--gold is joined with a dataset; omit --as, or check the gold alone with --as gold")
+    # The first mistake ends the command here: what follows is said of sound files only.
     contents = _contents(spec, gold, kind, options.read_fields(field))
     if as_json:
         row: dict[str, Any] = {"sound": True, "spec": spec, "kind": kind or "dataset"}

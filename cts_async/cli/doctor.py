@@ -74,6 +74,7 @@ def doctor(
 
     file, user = options.config_file(config), user_config_file(os.environ)
     catalogue, tools = load_catalogue(user, file), load_search(user, file)
+    # A question sends a key: a folder's cts.toml needs the same consent as in a run.
     models = [catalogue.resolve(name, os.environ) for name in ask or ()]
     options.check_keys(file, options.config_consent(config, trust_config), models, user, players=ask or ())
     # Models that were named come first: the other checks take seconds, and forty lines.
@@ -320,6 +321,7 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> tuple[str, C
         reply = await _chat(client, spec, QUESTION)
         if reply.refused:  # a filter of the provider's, with HTTP 200
             raise ContentRefused(f"{spec.name}: {reply.refused}")
+        # Some servers leave a model's thoughts in its text.
         answer = split_thoughts(reply.text)[1].strip()[:80]
         # The embedded model's context is known, and a long prompt takes it a minute.
         if spec.embedded:

@@ -102,6 +102,7 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
         if summary.values["n_done"]:
             lines.append(f"Gold: {config.out}")
         lines.append(f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)")
+        # The run that would be the next step refuses such gold.
         if summary.run.failures and summary.values["n_done"]:
             lines.append(NEEDS_ALL)
         elif summary.values["n_done"]:

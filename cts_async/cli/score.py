@@ -66,6 +66,7 @@ def score(
     if caveats:
         from cts_async.tables.results import CAVEATS
 
+        # Standard output is the scorer's alone, as where it is run without the package.
         for caveat in caveats:
             typer.echo(CAVEATS[caveat], err=True)
     if any(summary.n_failed for _, summary in rows):

@@ -113,6 +113,7 @@ def _print_once(console: Console, paths: Sequence[Path]) -> None:
     width = PLAIN_COLUMNS
     if console.is_terminal:
         width = console.width
+    # What is printed scrolls: every system has its line, however many there are.
     for line in LiveScreen(active).lines(width, 10_000, ascii_only=console.options.ascii_only):
         console.print(line, soft_wrap=True)
     at_rest = [idle_state(directory) for directory, live in progress.items() if live is None]

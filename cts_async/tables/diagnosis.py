@@ -168,6 +168,7 @@ def _diagnose_runs(
     orig = orig or _find_orig(runs, notes)
     if orig and all(run.directory != orig for run in runs):
         runs.append(read_run(orig, without=NOT_FOR_SCORES))
+    # Also of an orig that was named: gains pair instances by their ids.
     check_same_data(run.directory for run in runs)
     board = make_board(runs)
     baseline = ""
@@ -181,6 +182,7 @@ def _diagnose_runs(
     judge = _chosen_judge(board, judge, notes)
     report = diagnose_board(board, baseline, judge, read=read, seed=seed)
     assert report is not None  # there is a Clarifier's run
+    # Nothing else in a run tells that a server read only a part of its prompts (Ollama's default: 4,096 tokens).
     for run in runs:
         for line in cut_prompt_lines(cut_prompts_in(run.directory)):
             notes.append(f"{run.label}: {line}")
@@ -399,7 +401,7 @@ def run_losses(directory: Path, judge: str, gold: GoldTexts) -> Iterator[Sequenc
             verdict = run.verdict(index, lines, row)
         if line is None or verdict is None or verdict.get("error") is not None:
             continue
-        texts = gold.of(run.manifest, str(line.get("id")), str(line.get("fused_query") or ""))
+        texts = gold.nuggets(run.manifest, str(line.get("id")), str(line.get("fused_query") or ""))
         losses = instance_losses(run, line, verdict, texts)
         if losses:
             yield losses

@@ -94,9 +94,11 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
         if questions:
             files[f"clarify_only/{name}.csv"] = questions
         remarks += _remarks(run)
+        # Its questions are exported all the same.
         if not run.searched:
             continue
         data = _UNUSUAL.sub("_", run.data.name or "candidates")
+        # Failed instances with their error, which `cts judge --candidates` reads.
         files[f"candidates/{name}__cand_{data}.jsonl"] = _lines(_candidates(run))
         if run.judges and run.scoring:
             files[f"outputs/{name}/{PER_ITEM}"] = _lines(_per_item(run))

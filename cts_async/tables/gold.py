@@ -180,6 +180,7 @@ def _facts(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _suspect_line(suspect: Mapping[str, Any]) -> str:
     """`suspicious: q1 N2, recall 0.33, missing 1997, museum; better in S4 (0.90)`"""
     text = "suspicious"
+    # Its own source supports it, and another one does so better.
     if suspect["grounded"]:
         text = "look at"
     text += f": {suspect['intent']} {suspect['nugget']}, recall {suspect['recall']:.2f}"

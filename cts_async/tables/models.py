@@ -59,11 +59,13 @@ def model_entries(
     Roles are those that a model plays without options. Raises UsageError for an unknown name.
     """
     usual = choose_roles(RunConfig(models=("a model",)), catalogue.roles)
+    # Without -m the embedded model asks, so that a first run needs no key.
     players = {"clarifier": "local", "support": usual.support, "judge": usual.judges[0], "agent": usual.agent}
     if "extractor" in catalogue.roles:
         players["extractor"] = catalogue.roles["extractor"]
     shipped = load_catalogue().models
     entries = []
+    # A role of cts.toml may be played by an alias:model-id, which has no table of its own.
     names = dict.fromkeys(catalogue.models) | dict.fromkeys(players.values())
     if name:
         names = {name: None}

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from cts_async.errors import InputError, UsageError
+from cts_async.llm.further import further_texts
 from cts_async.records import Failure, Instance
 from cts_async.runs.files import reopen_data
 from cts_async.runs.finished import FailedItem, FinishedRun, Item, read_path
 from cts_async.runs.journal import InstanceSpending
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.selection import RunPath
-from cts_async.runs.untrusted import further_texts
 
 Row = dict[str, Any]
 NUMBERED: Final = "_N"
@@ -262,6 +262,7 @@ def _nuggets(run: FinishedRun) -> Iterator[Row]:
 
 def _verdicts(run: FinishedRun) -> Iterator[Row]:
     for item in run.items.values():
+        # A failed judgement is a row without a score: it differs from 0 everywhere.
         for judge in sorted(item.verdicts.keys() | item.unjudged.keys()):
             row = _about(run) | {"judge": judge, "id": item.id, "score": None}
             row |= dict.fromkeys(_ERROR)

@@ -47,6 +47,7 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
     value["agreement"] = list(map(asdict, pooled_agreements(summary.judge_pairs)))
     value["ua_unknown_rate"] = summary.unknown_rate
     value["all_unknown_rate"] = summary.all_unknown_rate
+    # How much of the rate is not the exact word, which alone counts with --as-published.
     value["unknown_paraphrased"] = spent.paraphrased
     value["calls"] = spent.calls
     value["failed_attempts"] = spent.failed_attempts
@@ -65,6 +66,7 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
     value["wall_s"] = round(summary.wall_s, 3)
     value["tool_health"] = summary.tools.as_json()
     value |= notices_json(summary)
+    # Stored scores that their labels contradict; all means here are of the labels.
     if summary.contradictions:
         value["contradictions"] = list(summary.contradictions)
     value |= caveats_json([summary.manifest.caveat])

@@ -304,6 +304,7 @@ def _cell(value: Any) -> Any:
 
 def make_table_folder(folder: Path) -> None:
     """Create a folder for tables if necessary. Raises UsageError."""
+    # `cts converse` makes it before conversations are paid for.
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:

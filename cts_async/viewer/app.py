@@ -167,7 +167,7 @@ class Server:
         runs = await self._in_thread(partial(self.library.over, data_sha))
         if not runs:
             raise Refused(404, "no runs over these data")
-        return await self._leaderboards.of(data_sha, runs)
+        return await self._leaderboards.leaderboard(data_sha, runs)
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """A run's row whenever its files change, as server-sent events; of all runs if none is named."""

@@ -56,7 +56,7 @@ class Leaderboards:
         self._latest: dict[str, Json] = {}
         self._one_at_a_time = asyncio.Lock()
 
-    async def of(self, data_sha: str, runs: Runs) -> Json:
+    async def leaderboard(self, data_sha: str, runs: Runs) -> Json:
         """The leaderboard of `runs`, after a second at most; `computing` means that its numbers are out of date."""
         board: Json = {
             "data": name_of_data(manifest for _, manifest in runs),

@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from cts_async import __version__, scorer
+from cts_async.foreign_json import as_count, as_float, as_object, as_texts
 from cts_async.runs.files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.runs.index import NO_FILE, Json, Stat, is_serializable, read_object, stat_of
 from cts_async.runs.manifest import Manifest
@@ -26,7 +27,6 @@ from cts_async.runs.open_run import (
     judgment_files,
     viewed_manifest,
 )
-from cts_async.runs.untrusted import as_count, as_float, as_object, as_texts
 from cts_async.watch.live import LIVE, LiveFile, is_current, is_live
 
 MAX_OPEN: Final = 16
@@ -138,10 +138,10 @@ def _indexed_tally(run: OpenRun, summary: Json | None) -> Json:
     """The tally of the indexed lines. The cost is the summary's if that covers as many instances."""
     lines = run.results.lines()
     # Also of instances whose search or judge failed: they were asked and answered before.
-    asked, unknown = int(lines.asked.sum(dtype=int)), int(lines.unknown.sum(dtype=int))
+    n_answers, n_unknown = int(lines.asked.sum(dtype=int)), int(lines.unknown.sum(dtype=int))
     unknown_rate: float | None = None
-    if asked:
-        unknown_rate = unknown / asked
+    if n_answers:
+        unknown_rate = n_unknown / n_answers
     scores: list[Json] = []
     for judge, index in run.judges().items():
         values = run.scores(index, lines)
@@ -180,7 +180,7 @@ def _data_name(manifest: Manifest) -> str:
     return f"gold {manifest.gold_sha256[:8]}"
 
 
-def _row(place: Place, manifest: Manifest, tally: Json, data_sha: str) -> Json:
+def _run_row(place: Place, manifest: Manifest, tally: Json, data_sha: str) -> Json:
     live = _live_of(place)
     # Of all sessions, the current one included.
     wall_s: float | None = None
@@ -338,7 +338,7 @@ class Library:
         if place_and_manifest is None:
             return None
         place, manifest = place_and_manifest
-        return _row(place, manifest, self._tally(place, until), self.data_sha(manifest))
+        return _run_row(place, manifest, self._tally(place, until), self.data_sha(manifest))
 
     def _tally(self, place: Place, until: float) -> Json:
         # Before anything is read: what is written meanwhile makes another state.

@@ -43,6 +43,7 @@ class LogFile:
 
     def write(self, text: str, level: str = "INFO") -> None:
         """Append a line."""
+        # After a full disk: that ends the log, and not the run.
         if self._fd < 0:
             return
         at = datetime.fromtimestamp(self._wall(), UTC).replace(tzinfo=None)

@@ -500,6 +500,7 @@ class LiveWriter:
                 self._progress.add_scores(group.group, tail.read())
             for directory in group.directories:
                 groups.setdefault(directory, []).append(group.group)
+        # A directory has the state of its own systems: `cts status RUN` shows no other.
         for directory, names in groups.items():
             write_live(directory, self._progress.live(names))
 
