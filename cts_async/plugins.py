@@ -121,6 +121,7 @@ def load_all(seam: Seam) -> Iterator[tuple[str, Any]]:
 def guarded(seam: Seam, name: str, function: Callable[..., Any], *args: Any) -> Any:
     """Call a function of what is called `name`. Another than our own exceptions in a plug-in's is raised as Broken."""
     package = package_of(seam, name)
+    # A mistake in a file of this package keeps its traceback, for who is writing it.
     if not package:
         return function(*args)
     try:
@@ -151,7 +152,7 @@ def _built_in(seam: Seam) -> dict[str, str]:
     """Modules by normal name."""
     modules = {_normal(name): module for name, module in seam.elsewhere}
     # The folder is listed, not imported: a catalogue that checks a name must not load what stands there.
-    for path in _ROOT.joinpath(*seam.folder.split(".")[1:]).iterdir():
+    for path in (_ROOT.parent / seam.folder.replace(".", "/")).iterdir():
         is_module = path.suffix == ".py" or (path / "__init__.py").is_file()
         if is_module and not path.name.startswith("_"):
             modules[path.stem] = f"{seam.folder}.{path.stem}"
@@ -166,6 +167,7 @@ def _plugins(seam: Seam) -> dict[str, EntryPoint]:
         name = _normal(plugin.name)
         if name in _built_in(seam):
             owner = "cts_async"
+        # An editable install may list one entry point twice: the same object is no second one.
         elif name in plugins and plugins[name].value != plugin.value:
             owner = _package(plugins[name])
         else:
@@ -187,7 +189,8 @@ def _package(plugin: EntryPoint) -> str:
 def _load_plugin(seam: Seam, plugin: EntryPoint) -> Any:
     try:
         return _object_in(seam, plugin.load())
-    except (Exception, SystemExit) as error:  # whatever somebody else's module does when it is imported
+    except (Exception, SystemExit) as error:
+        # Whatever somebody else's module does when it is imported: scripts without a main guard even exit.
         raise Broken(
             f"{seam.title} {plugin.name!r} of {_package(plugin)} ({plugin.value}): {_reason(error)}"
         ) from error
@@ -195,6 +198,7 @@ def _load_plugin(seam: Seam, plugin: EntryPoint) -> Any:
 
 def _object_in(seam: Seam, loaded: Any) -> Any:
     """The object that a module holds, or that an entry point names itself. Raises TypeError if it lacks something."""
+    # An entry point may name the module or the object in it.
     if seam.attribute:
         loaded = getattr(loaded, seam.attribute, loaded)
     missing = [need.replace("|", " or ") for need in seam.needs if not _defines(loaded, need)]
@@ -210,6 +214,7 @@ def _defines(loaded: Any, need: str) -> bool:
 def _reason(error: BaseException) -> str:
     """An exception in one line."""
     text = " ".join(str(error).split())
+    # Our own words (`_object_in`) say enough.
     if isinstance(error, TypeError) and text.startswith("is no "):
         return text
     return f"{type(error).__name__}: {text}"[:_LONGEST_REASON]

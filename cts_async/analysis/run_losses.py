@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from cts_async.analysis.losses import Document, Label, NuggetLoss, QueryForms, nugget_losses
 from cts_async.errors import CTSError
+from cts_async.foreign_json import as_object, as_text
 from cts_async.records import COVERAGES
 from cts_async.runs.gold_texts import GoldNugget
 from cts_async.runs.open_run import OpenRun
+from cts_async.runs.results import nuggets_of
 from cts_async.runs.trace import Event, journal_bytes, whole_events
-from cts_async.runs.untrusted import as_object, as_text, nuggets_of
 from cts_async.search.tools import read_hits
 
 MAX_TRACE_BYTES: Final = 4_000_000

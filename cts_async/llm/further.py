@@ -13,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from cts_async.errors import UnusableOutput
+from cts_async.foreign_json import as_object
 from cts_async.llm.json_text import find_json
 
 MAX_FIELDS: Final = 20
@@ -102,3 +103,37 @@ def _limited(value: Any) -> Any:
     if len(text) > MAX_VALUE_CHARS:
         text = f"{text[:MAX_VALUE_CHARS]}…"
     return text
+
+
+# --- Further fields of recorded replies
+
+MAX_FURTHER: Final = 200
+"""Further fields of one line that are read: what code of the user's may write into a file has no limit."""
+
+
+def further_of(line: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the replies of an instance had beyond their forms: by step, values by name."""
+    further: dict[str, dict[str, Any]] = {}
+    n_fields = 0
+    for step, fields in as_object(line.get("further")).items():
+        for name, value in as_object(fields).items():
+            if n_fields == MAX_FURTHER:
+                return further
+            further.setdefault(step, {})[name] = value
+            n_fields += 1
+    return further
+
+
+def further_texts(further: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, str]]:
+    """Further fields as (step, name, text): a text as it is, a list of texts one a line, any other value as JSON."""
+    rows: list[tuple[str, str, str]] = []
+    for step, fields in further.items():
+        for name, value in fields.items():
+            if isinstance(value, str):
+                text = value
+            elif isinstance(value, list) and all(isinstance(item, str) for item in value):
+                text = "\n".join(value)
+            else:
+                text = orjson.dumps(value).decode()
+            rows.append((step, name, text))
+    return rows

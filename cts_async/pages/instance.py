@@ -12,6 +12,8 @@ from cts_async.analysis.losses import NuggetLoss, QueryForms
 from cts_async.analysis.run_losses import instance_losses, query_forms
 from cts_async.analysis.stability import Segment, segments
 from cts_async.errors import CTSError
+from cts_async.foreign_json import as_list, as_object, as_text
+from cts_async.llm.further import further_of, further_texts
 from cts_async.llm.parsing import Choice, Clarified, OneLine, QuestionList, ShortPhrase
 from cts_async.protocol.conversation import QUERIES_OFFERED, form_of
 from cts_async.protocol.judge import terms_of
@@ -33,21 +35,14 @@ from cts_async.runs.results import (
     failed,
     instance_name,
     judged_fingerprint,
+    nuggets_of,
     score_of,
+    turns_of,
 )
 from cts_async.runs.trace import (
     instance_records,
     n_steps,
     search_events,
-)
-from cts_async.runs.untrusted import (
-    as_list,
-    as_object,
-    as_text,
-    further_of,
-    further_texts,
-    nuggets_of,
-    turns_of,
 )
 from cts_async.search.toolbox import every_tool
 
@@ -58,7 +53,7 @@ T = TypeVar("T")
 def prepare(run: OpenRun, gold: GoldTexts) -> None:
     """Read the run's gold, and load the Chinese dictionary if its queries need it; both take a while."""
     gold.records(run.manifest)
-    line = run.first()
+    line = run.first_line()
     if line and language_of(as_text(line.get("rewritten_query")) or "") == "zh":
         segments("词", "词")
     run.prepared = True
@@ -85,7 +80,7 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, other_runs: Sequence[s
     if searched:
         rewritten = segments(query, searched)
     verdicts = dict(_verdicts(run, lines, row, line))
-    texts = gold.of(run.manifest, id, intent)
+    texts = gold.nuggets(run.manifest, id, intent)
     # None while the journal is being indexed.
     n_events: int | None = None
     if run.journal_ready:

@@ -71,6 +71,7 @@ def _turns(path: Path, line: Line) -> tuple[ConversationTurn, ...]:
         raise InputError(path, f"{line['id']}: {error}", field="turns") from None
 
 
+# Lines leave out what a scheme or a mode does not have; null means the same.
 _Texts = Annotated[tuple[str, ...], BeforeValidator(lambda value: value or ())]
 _Text = Annotated[str, BeforeValidator(lambda value: value or "")]
 
@@ -91,8 +92,9 @@ def turn_of(value: Any) -> ConversationTurn:
     try:
         turn = _Turn.model_validate(value)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        raise ValueError(f"{'.'.join(map(str, first['loc'])) or 'turn'}: {first['msg']}") from None
+        problem = error.errors(include_url=False, include_context=False)[0]
+        place = ".".join(map(str, problem["loc"])) or "turn"
+        raise ValueError(f"{place}: {problem['msg']}") from None
     if turn.chosen is not None and not 0 <= turn.chosen < len(turn.offered):
         raise ValueError(f"chosen must be the index of an offered query, not {turn.chosen}")
     answers = tuple(Answer(text, text == UNKNOWN) for text in turn.answers)

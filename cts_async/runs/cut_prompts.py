@@ -77,6 +77,7 @@ class JournalCuts:
         tokens = usage.get("input")
         if not isinstance(tokens, int) or not 0 < tokens <= MAX_USAGE_TOKENS:
             return
+        # A journal may be anybody's: more tokens counted than sent is no cut.
         if isinstance(sent, int) and tokens < sent <= MAX_USAGE_TOKENS:
             self._mark(model, tokens, sent)
         if is_turn:
@@ -123,31 +124,29 @@ class JournalCuts:
 
     def _plateau(self, index: int) -> CutPrompts | None:
         """What the turns of one model show: successive ones that are counted as the same, largest number."""
+        # Instances run at the same time: their turns are mixed in the journal.
         turns = sorted(self._turns_of(index))
-        most = max(turn.tokens for turn in turns)
-        if most < MIN_TOKENS or min(turn.tokens for turn in turns) == most:
-            return None  # a server that reports the same number whatever it is sent
+        max_tokens = max(turn.tokens for turn in turns)
+        if max_tokens < MIN_TOKENS or min(turn.tokens for turn in turns) == max_tokens:
+            # The latter: a server that reports the same number whatever it is sent.
+            return None
         sent, calls = 0, 0
         whole_tokens = whole_bytes = 0
         """Of the last prompt of this conversation that was counted in full, and what was added since."""
         before: _Turn | None = None
         for turn in turns:
-            follows = (
-                before is not None
-                and (before.instance, before.number + 1) == (turn.instance, turn.number)
-                and not turn.shortened
-            )
-            if not follows or before is None or turn.tokens < most:
+            if before is None or not _is_longer(turn, before) or turn.tokens < max_tokens:
                 whole_tokens, whole_bytes = turn.tokens, 0
             else:
                 whole_bytes += before.n_bytes
-                if before.tokens == most:
+                if before.tokens == max_tokens:
                     calls += 1
                     sent = max(sent, round(whole_tokens + FIRST_PER_BYTE * whole_bytes))
             before = turn
+        # Two prompts may have as many tokens by chance.
         if calls < MIN_CALLS:
             return None
-        return CutPrompts(most, max(sent, most), calls)
+        return CutPrompts(max_tokens, max(sent, max_tokens), calls)
 
     def _turns_of(self, index: int) -> Iterator[_Turn]:
         results: dict[tuple[int, int], int] = {}
@@ -159,6 +158,13 @@ class JournalCuts:
             if model == index:
                 after = n_bytes + results.get((instance, number), 0)
                 yield _Turn(instance, number, tokens, after, bool(shortened))
+
+
+def _is_longer(turn: _Turn, before: _Turn) -> bool:
+    """Whether the prompt of a turn is that of the turn before and what followed it."""
+    is_next = (before.instance, before.number + 1) == (turn.instance, turn.number)
+    # Where the agent itself left responses out, an equal number says nothing about the server.
+    return is_next and not turn.shortened
 
 
 def _instance_of(record: Mapping[str, Any]) -> int:

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from cts_async import scorer
 from cts_async.errors import InputError
+from cts_async.llm.further import further_of
 from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, is_one_line
 from cts_async.runs import files
 from cts_async.runs.manifest import DataIdentity, Manifest, named_system, require_manifest
@@ -27,7 +28,6 @@ from cts_async.runs.results import (
     score_of,
 )
 from cts_async.runs.selection import RunPath, join_first
-from cts_async.runs.untrusted import further_of
 
 UNNAMED: Final = "unnamed"
 """The judge of lines that name none, if the manifest names none either."""
@@ -271,20 +271,21 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     identity = manifest.identity
     judge = manifest.judge or UNNAMED
     path = directory / files.results_of(directory)
-    lines = _Lines(path, judge, without, changeable=manifest.is_judged)
+    lines = _LineCollector(path, judge, without, changeable=manifest.is_judged)
     for line in checked_results(path):
         lines.add(line)
     for path in sorted((directory / files.JUDGMENTS).glob("*.jsonl")):
         lines.add_judgments(path)
     lines.add_asked(directory / files.STEPS)
     system, k = manifest.system, identity.k or 0
+    # Files of candidates have no other record of their budget than their name.
     if manifest.is_judged:
         system, k = named_system(system)
     items = lines.items()
     judges = lines.judges()
     scoring = manifest.judge
     if not scoring and judges:
-        # Judged candidates and early versions name the judge in their lines alone.
+        # A manifest may not name the judge, as that of judged candidates: then the lines do.
         scoring = judges[0]
     return FinishedRun(
         directory=directory,
@@ -327,7 +328,7 @@ def _clarifier_name(manifest: Manifest) -> str:
     return "-".join(parts)
 
 
-class _Lines:
+class _LineCollector:
     """Collects the lines of a run; the last line of an id counts."""
 
     def __init__(self, path: Path, judge: str, without: Collection[str], *, changeable: bool) -> None:
@@ -335,7 +336,7 @@ class _Lines:
         self._judge, self._without, self._changeable = judge, without, changeable
         self._marks: dict[str, int] = {}
         """Fingerprints of answers that may change under their ids (those of candidates)."""
-        self._shared: dict[Any, Mapping[str, Any]] = {}
+        self._mappings: dict[Any, Mapping[str, Any]] = {}
         self._contradictions: dict[Path, dict[str, Contradiction]] = {}
         """By file and id: stored scores that are not those of their labels."""
         self._items: dict[str, Item] = {}
@@ -355,7 +356,8 @@ class _Lines:
         self._contradictions.get(self._path, {}).pop(id, None)
         self._lost_answers.discard(id)
         self._lost_judging.discard(id)
-        if failed(line) and not answered(line):  # with an answer only the judge failed
+        # With an answer only the judge failed.
+        if failed(line) and not answered(line):
             self._items.pop(id, None)
             self.failed[id] = _failed_item(line, self._without)
             if lost_answers(line):
@@ -365,6 +367,7 @@ class _Lines:
             return
         self.failed.pop(id, None)
         self._items[id] = _item(line, self._without)
+        # A run's own answers are recorded once; those of candidates may change under their ids.
         if self._changeable:
             self._marks[id] = judged_fingerprint(line)
         outcome = self._verdict(self._path, line)
@@ -392,6 +395,7 @@ class _Lines:
 
     def add_asked(self, journal: Path) -> None:
         """Add from the journal what failed instances were asked and answered, where their lines lack it."""
+        # A journal takes seconds to read: only for who needs the texts.
         if not {"questions", "answers"}.isdisjoint(self._without):
             return
         for id, exchange in asked_in_journal(journal, self._lost_answers).items():
@@ -447,8 +451,8 @@ class _Lines:
             self._contradictions.setdefault(path, {})[line["id"]] = contradiction
         # A score without labels is of a judge elsewhere.
         nuggets = line.get("nuggets") or ()
-        coverage = self._once(tuple((nugget["id"], nugget["coverage"]) for nugget in nuggets))
-        weights = self._once(tuple((nugget["id"], float(nugget["weight"])) for nugget in nuggets))
+        coverage = self._shared_mapping(tuple((nugget["id"], nugget["coverage"]) for nugget in nuggets))
+        weights = self._shared_mapping(tuple((nugget["id"], float(nugget["weight"])) for nugget in nuggets))
         return JudgedLabels(score, coverage, weights)
 
     def contradictions(self) -> Iterator[str]:
@@ -457,11 +461,11 @@ class _Lines:
             if by_id:
                 yield contradiction_note(path, len(by_id), list(by_id.values()))
 
-    def _once(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
+    def _shared_mapping(self, pairs: tuple[tuple[str, Any], ...]) -> Mapping[str, Any]:
         """Share one object among equal labels or weights: of many thousand answers few differ."""
-        if pairs not in self._shared:
-            self._shared[pairs] = dict(pairs)
-        return self._shared[pairs]
+        if pairs not in self._mappings:
+            self._mappings[pairs] = dict(pairs)
+        return self._mappings[pairs]
 
 
 _FIELDS: Final = {
@@ -522,7 +526,8 @@ def read_judged(path: Path) -> FinishedRun:
     lines: dict[str, dict[str, Any]] = {}
     try:
         outcomes = scorer.read_outcomes(path, report=reports.append)
-        if not scorer.is_csv(path):  # a table of scores has no lines with names
+        # A table of scores has no texts, and no judge.
+        if not scorer.is_csv(path):
             for _, line in scorer.read_records(path, lambda _: None):
                 lines[scorer.item_name(line)] = line
     except scorer.BadInput as error:
@@ -538,6 +543,7 @@ def read_judged(path: Path) -> FinishedRun:
         elif not isinstance(outcome, scorer.Unscored):
             scores[id] = outcome
     judge = _first_judge(lines, scores)
+    # It becomes a heading of tables and the name of a file.
     if not is_one_line(judge):
         raise InputError(path, f"{judge!r} has control characters or line breaks", field="judge")
     directory, name = path, path.stem
@@ -576,6 +582,7 @@ def _first_judge(lines: Mapping[str, Line], scores: Collection[str]) -> str:
 
 def _judged_item(id: str, line: Mapping[str, Any], score: float, judge: str) -> Item:
     pairs = scorer.pairs_of(line)
+    # The scorer has checked the labels.
     coverage = cast("Mapping[str, Coverage]", {name: label for name, (_, label) in pairs.items()})
     weights = {name: float(weight) for name, (weight, _) in pairs.items()}
     query = str(line.get("fused_query") or line.get("query") or "")

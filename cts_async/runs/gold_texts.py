@@ -19,9 +19,9 @@ from cts_async.datasets.kinds.sample import CORPUS as SAMPLE_CORPUS
 from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
 from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.errors import CTSError
+from cts_async.foreign_json import as_list, as_object, as_texts
 from cts_async.runs.index import Stat, opened, record_in, stat_of
 from cts_async.runs.manifest import Manifest
-from cts_async.runs.untrusted import as_list, as_object, as_texts
 from cts_async.search.backends.corpus import is_address
 
 
@@ -81,14 +81,15 @@ class GoldTexts:
         """Files that turned out not to have a digest."""
         self._lock = threading.Lock()
 
-    def of(self, manifest: Manifest, id: str, query: str) -> GoldNuggets:
+    def nuggets(self, manifest: Manifest, id: str, query: str) -> GoldNuggets:
         """The nuggets of an instance; {} if the gold cannot be found or has changed.
 
         The record with this id counts, unless it has another query, else the record with this query.
         """
-        records, wanted = self.records(manifest), normalise(query)
-        for record in (records.get(f"i {id}"), records.get(f"q {wanted}")):
-            if record and (not wanted or record.query in ("", wanted)):
+        records, query = self.records(manifest), normalise(query)
+        for record in (records.get(f"i {id}"), records.get(f"q {query}")):
+            # Two datasets may number their instances alike. Without a query the id alone has to do.
+            if record is not None and (not query or record.query in ("", query)):
                 return record.nuggets
         return {}
 
@@ -96,10 +97,12 @@ class GoldTexts:
         """A run's gold by id ("i ID") and by query ("q QUERY"), found and read at the first call."""
         digest = manifest.gold_digest
         key = digest, manifest.identity.corpus_sha256
+        # Held while a file is read: pages that are requested at the same time would each read it.
         with self._lock:
             if key not in self._files:
                 for path in _gold_paths(manifest):
-                    if (data := self._file(path, digest)) is not None:
+                    data = self._file(path, digest)
+                    if data is not None:
                         records = _gold_records(path, data, manifest.data.fields)
                         self._files[key] = _with_addresses(records, manifest)
                         break
@@ -126,9 +129,11 @@ def _gold_paths(manifest: Manifest) -> Iterator[Path]:
     Links are resolved first: data may lie behind links, and the digest proves that it is the right file.
     """
     for name in manifest.data_files:
+        # A manifest may hold any text, and no function of `os.path` takes a NUL.
         path = Path(os.path.realpath(os.path.expanduser(name.replace("\0", ""))))
         yield path
-        yield from (Path(os.path.realpath(path.parent / usual)) for usual in _USUAL_GOLD)
+        for usual_name in _USUAL_GOLD:
+            yield Path(os.path.realpath(path.parent / usual_name))
     yield Path(os.path.realpath(sample_dir() / SAMPLE_GOLD))
 
 
@@ -138,25 +143,30 @@ def _gold_records(path: Path, data: bytes, fields: Mapping[str, str]) -> Mapping
     rows: Iterable[dict[str, Any] | None] = map(record_in, data.splitlines())
     if path.suffix.lower() in CSV_SUFFIXES:
         rows = csv.DictReader(data.decode("utf-8-sig", "replace").splitlines(keepends=True))
-    found: dict[str, _GoldRecord] = {}
+    records: dict[str, _GoldRecord] = {}
     for row in rows:
+        # A line that is no record counts as one without fields, which has no nuggets.
+        fields_of_row = row or {}
         with suppress(CTSError, ValueError):
-            id, query = finder.identifier(row or {}, 1), finder.text_or_none(row or {}, "fused_query", 1)
-            nuggets = NuggetReader(path, finder).read(row or {}, 1) or ()
-            urls = _source_urls((row or {}).get("sources"))
-            references = _references(finder.value(row or {}, "gold", 1))
-            record = _GoldRecord(
-                normalise(query or ""),
-                {
-                    one.id: GoldNugget(
-                        one.text, one.weight, tuple(urls.get(at, at) for at in one.source_ids), references
-                    )
-                    for one in nuggets
-                },
-            )
-            for name in filter(None, (id and f"i {id}", query and f"q {record.query}")):
-                found.setdefault(name, record)
-    return found
+            id = finder.identifier(fields_of_row, 1)
+            query = finder.text_or_none(fields_of_row, "fused_query", 1)
+            record = _GoldRecord(normalise(query or ""), _nuggets_in(fields_of_row, path, finder))
+            if id:
+                records.setdefault(f"i {id}", record)
+            if query:
+                records.setdefault(f"q {record.query}", record)
+    return records
+
+
+def _nuggets_in(row: dict[str, Any], path: Path, finder: Fields) -> GoldNuggets:
+    """The nuggets of a gold record. Raises CTSError or ValueError for a damaged one."""
+    urls = _source_urls(row.get("sources"))
+    references = _references(finder.value(row, "gold", 1))
+    nuggets: dict[str, GoldNugget] = {}
+    for nugget in NuggetReader(path, finder).read(row, 1) or ():
+        sources = tuple(urls.get(source_id, source_id) for source_id in nugget.source_ids)
+        nuggets[nugget.id] = GoldNugget(nugget.text, nugget.weight, sources, references)
+    return nuggets
 
 
 def _with_addresses(records: Mapping[str, _GoldRecord], manifest: Manifest) -> Mapping[str, _GoldRecord]:
@@ -164,28 +174,35 @@ def _with_addresses(records: Mapping[str, _GoldRecord], manifest: Manifest) -> M
 
     One that no document has keeps its id, unless its intent's gold has one source and one reference: then that is it.
     """
-    ids = {
-        source
-        for record in records.values()
-        for nugget in record.nuggets.values()
-        for source in nugget.sources
-        if not is_address(source)
-    }
-    urls = _document_urls(manifest, ids) if ids else {}
+    document_ids: set[str] = set()
+    for record in records.values():
+        for nugget in record.nuggets.values():
+            document_ids.update(source for source in nugget.sources if not is_address(source))
+    urls: dict[str, str] = {}
+    # A corpus takes seconds to read.
+    if document_ids:
+        urls = _document_urls(manifest, document_ids)
     return {name: _placed(record, urls) for name, record in records.items()}
 
 
 def _placed(record: _GoldRecord, urls: Mapping[str, str]) -> _GoldRecord:
-    sources = {source for nugget in record.nuggets.values() for source in nugget.sources}
-    references = {url for nugget in record.nuggets.values() for url in nugget.references}
+    """Replace the record's sources by the addresses that `urls` has for them."""
+    sources: set[str] = set()
+    references: set[str] = set()
+    for nugget in record.nuggets.values():
+        sources.update(nugget.sources)
+        references.update(nugget.references)
     if len(sources) == len(references) == 1:
-        urls = {**dict.fromkeys(sources, next(iter(references))), **urls}
-    nuggets = {}
+        # Gold that lists one address for the whole intent means its one document, under whatever id.
+        urls = dict(zip(sources, references, strict=True)) | dict(urls)
+    nuggets: dict[str, GoldNugget] = {}
     for id, nugget in record.nuggets.items():
-        addresses = tuple(
-            source if is_address(source) else urls.get(source, source) for source in nugget.sources
-        )
-        nuggets[id] = replace(nugget, sources=addresses)
+        addresses: list[str] = []
+        for source in nugget.sources:
+            if not is_address(source):
+                source = urls.get(source, source)
+            addresses.append(source)
+        nuggets[id] = replace(nugget, sources=tuple(addresses))
     return _GoldRecord(record.query, nuggets)
 
 
@@ -194,10 +211,12 @@ def _document_urls(manifest: Manifest, ids: Collection[str]) -> dict[str, str]:
 
     As with the gold, the digest in the manifest proves that a file is the right one.
     """
-    named = os.path.expanduser(manifest.data.corpus.replace("\0", ""))
-    for name in (named, str(sample_dir() / SAMPLE_CORPUS)):
+    if not manifest.identity.corpus_sha256:
+        return {}
+    named_corpus = os.path.expanduser(manifest.data.corpus.replace("\0", ""))
+    for name in (named_corpus, str(sample_dir() / SAMPLE_CORPUS)):
         path = Path(os.path.realpath(name))
-        if manifest.identity.corpus_sha256 and 0 < stat_of(path).size <= MAX_CORPUS_BYTES:
+        if 0 < stat_of(path).size <= MAX_CORPUS_BYTES:
             with suppress(OSError), opened(path) as fd, open(fd, "rb", closefd=False) as file:
                 digest, urls = hashlib.sha256(), dict[str, str]()
                 for line in file:
@@ -214,11 +233,17 @@ def _document_urls(manifest: Manifest, ids: Collection[str]) -> dict[str, str]:
 
 def _source_urls(sources: Any) -> dict[str, str]:
     """URLs by the ids that a gold record gives its sources."""
-    rows = [one for one in as_list(sources) if isinstance(one, dict)]
-    return {str(one.get("id")): one["url"] for one in rows if isinstance(one.get("url"), str)}
+    urls: dict[str, str] = {}
+    for source in as_list(sources):
+        if isinstance(source, dict) and isinstance(source.get("url"), str):
+            urls[str(source.get("id"))] = source["url"]
+    return urls
 
 
 def _references(gold: Any) -> tuple[str, ...]:
-    """The URLs that a gold record gives for its intent as a whole; `gold` may be JSON in a text."""
-    record = record_in(gold.encode(errors="replace")) if isinstance(gold, str) else gold
+    """The URLs that a gold record gives for its intent as a whole."""
+    record = gold
+    # In a CSV file the field is JSON in a text.
+    if isinstance(gold, str):
+        record = record_in(gold.encode(errors="replace"))
     return tuple(as_texts(as_object(record).get("reference_urls")))

@@ -112,7 +112,9 @@ def read_object(path: Path) -> dict[str, Any] | None:
     try:
         with opened(path) as fd:
             size = os.fstat(fd).st_size
-            data = os.pread(fd, size, 0) if size <= MAX_OBJECT_BYTES else b""
+            data = b""  # which is no JSON: a file of this size is none of ours
+            if size <= MAX_OBJECT_BYTES:
+                data = os.pread(fd, size, 0)
     except OSError:
         return None
     value = foreign_json.loads(data)
@@ -130,7 +132,10 @@ def line_at(fd: int, offset: int) -> bytes | None:
         return None
     parts: list[bytes] = []
     size, start, length = _PIECE, offset, 0
-    while block := os.pread(fd, size, start):
+    while True:
+        block = os.pread(fd, size, start)
+        if not block:
+            return None
         end = block.find(b"\n")
         if end >= 0:
             parts.append(block[:end])
@@ -140,8 +145,8 @@ def line_at(fd: int, offset: int) -> bytes | None:
         if length > MAX_LINE:
             return None
         start += len(block)
+        # Most lines have a few kilobytes, those of pages megabytes.
         size = min(size * 4, 1 << 24)
-    return None
 
 
 def record_in(line: bytes | None) -> dict[str, Any] | None:
@@ -264,6 +269,7 @@ class Tail:
         state = stat_of(self.path)
         if state == NO_FILE and not self.end:
             return False
+        # A file that was written anew in its place may be as long, and even have its inode.
         same = state.inode == self.inode and state.size >= self.end and self._guard_unchanged()
         is_first_look = not self.inode
         if not same:
@@ -350,6 +356,7 @@ class Index:
         if block is None:
             return False
         offset, lines = block
+        # Added at once, so that a reader never sees a part of a block.
         rows = list(self._rows(offset, lines))
         if rows:
             self._columns.add(*zip(*rows, strict=True))

@@ -21,12 +21,12 @@ import numpy as np
 
 from cts_async.engine.journal import placed_records, read_records
 from cts_async.errors import InputError
+from cts_async.foreign_json import as_text
 from cts_async.llm.parsing import wording_of_unknown
 from cts_async.runs.cut_prompts import CutPrompts, JournalCuts
 from cts_async.runs.files import STEPS
 from cts_async.runs.index import Index, id_hash, record_in
 from cts_async.runs.manifest import Manifest, read_manifest
-from cts_async.runs.untrusted import as_text
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -107,6 +107,7 @@ class Spent:
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
         """Return dollars; None if a model has no price, or never reports its tokens."""
+        # A sum without the dearest model would pass for the cost of the run.
         cost, unpriced = self.known_cost(prices)
         if unpriced:
             return None
@@ -118,6 +119,7 @@ class Spent:
         unpriced: list[str] = []
         for model, used in self.tokens.items():
             price_by_kind = prices.get(model, _UNPRICED)
+            # Servers of one's own report no tokens, and cost nothing all the same.
             is_free = all(price == 0 for price in price_by_kind.values())
             reports_no_tokens = not used and bool(self.served.get(model))
             prices_of_used = [price_by_kind.get(kind) for kind in used]
@@ -168,6 +170,7 @@ class InstanceSpending:
         if is_shared:
             self._prefix = f"{manifest.directory.name}/"
         self._by_id: Mapping[str, Spent] | None = None
+        # Judged files have no manifest, and a release no journal: what they took is unknown, not nothing.
         if manifest.raw and journal.is_file():
             self._by_id = spent_by(journal, str)
 
@@ -233,8 +236,11 @@ class JournalIndex(Index):
     def _rows(self, offset: int, block: bytes) -> Iterator[tuple[int, int]]:
         for match in _JOURNAL_LINE.finditer(block):
             name = match[1]
-            # Bytes hash as `id_hash` of their text.
-            id = _parsed_hash(match[0]) if name is None else hash(name)
+            if name is None:
+                id = _parsed_hash(match[0])
+            else:
+                # Bytes hash as `id_hash` of their text.
+                id = hash(name)
             if id is not None:
                 yield id, offset + match.start()
 
@@ -272,14 +278,14 @@ class SpendingIndex(Index):
                 cost = math.nan
             yield id, spent.latency_s, cost
 
-    def of(self, ids: Array) -> Array:
+    def amounts(self, ids: Array) -> Array:
         """Seconds and dollars of distinct instances, given by hash, NaN where unknown; shape (2, instances)."""
         indexed_ids, seconds, dollars = self._columns.all()
         distinct, places = np.unique(indexed_ids, return_inverse=True)
         sums = np.array([np.bincount(places, seconds), np.bincount(places, dollars)])
         amounts = np.full((2, len(ids)), math.nan)
-        _, here, there = np.intersect1d(ids, distinct, assume_unique=True, return_indices=True)
-        amounts[:, here] = sums[:, there]
+        _, rows, sum_rows = np.intersect1d(ids, distinct, assume_unique=True, return_indices=True)
+        amounts[:, rows] = sums[:, sum_rows]
         return amounts
 
     def _spent_in(self, block: bytes) -> dict[int, Spent]:

@@ -160,8 +160,12 @@ class OpenRun:
 
     @property
     def nbytes(self) -> int:
-        results = sum(index.nbytes for index in (self.results, *self.judgments.values()))
-        return results + sum(index.nbytes for index in (self.journal, self.spending) if index)
+        nbytes = sum(index.nbytes for index in self._results_files())
+        if self.journal is not None:
+            nbytes += self.journal.nbytes
+        if self.spending is not None:
+            nbytes += self.spending.nbytes
+        return nbytes
 
     def index_spending(self) -> None:
         """From now on index what each instance took, too; nothing without a journal."""
@@ -181,6 +185,7 @@ class OpenRun:
             return True
         try:
             self._find_judgments()
+            # What every page needs comes first, the journal, which may have gigabytes, last.
             steps: list[Callable[[], bool]] = [self.results.advance]
             steps += [index.advance for index in self.judgments.values()]
             if self.spending is not None:
@@ -238,6 +243,7 @@ class OpenRun:
         import numpy as np
 
         scoring = self.results.judge or self.manifest.judge
+        # Files of other programs may name no judge: their scores are shown all the same.
         if not scoring and not np.isnan(self.results.lines().scores).all():
             scoring = UNNAMED
         judges: dict[str, ResultsIndex] = {}
@@ -261,12 +267,14 @@ class OpenRun:
     def contradictions(self) -> list[str]:
         """A sentence on each file with stored scores that contradict their labels, as far as it is indexed."""
         sentences: list[str] = []
-        for index in (self.results, *self.judgments.values()):
+        for index in self._results_files():
             name = display_name(str(index.path.relative_to(self.place.path)))
-            sentences.append(index.contradictions(name, partial(self.line, index)))
-        return [sentence for sentence in sentences if sentence]
+            sentence = index.contradictions(name, partial(self.line, index))
+            if sentence:
+                sentences.append(sentence)
+        return sentences
 
-    def first(self) -> dict[str, Any] | None:
+    def first_line(self) -> dict[str, Any] | None:
         """The first results line that counts."""
         lines = self.results.lines()
         if not len(lines):
@@ -310,8 +318,14 @@ class OpenRun:
             rows = np.where(about_same(judged.marks[rows], lines.marks), rows, -1)
         return judged, rows
 
+    def _results_files(self) -> list[ResultsIndex]:
+        """The indexes of the results and of the further judges' files."""
+        indexes = [self.results]
+        indexes += self.judgments.values()
+        return indexes
+
     def _tails(self) -> list[Tail]:
-        return [index.tail for index in (self.results, *self.judgments.values())]
+        return [index.tail for index in self._results_files()]
 
     def _find_judgments(self) -> None:
         indexes: dict[str, ResultsIndex] = {}
@@ -345,8 +359,10 @@ def whole_run(directory: Path, *, journal: bool) -> OpenRun | None:
 def journal_of(place: Place, manifest: Manifest, root: Path) -> Path | None:
     """The journal of a run: its own, or the one above that its manifest names, provided that lies in `root`."""
     journal = place.path / STEPS
+    # A directory that was copied out of its campaign may have a journal of its own.
     if shares_journal(manifest) and stat_of(journal) == NO_FILE:
         above = place.path.parent
+        # A manifest from anywhere must not have files outside of the folder read.
         if above != root and root not in above.parents:
             return None
         return above / STEPS

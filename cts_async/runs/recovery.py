@@ -37,7 +37,9 @@ class Asked(NamedTuple):
 def failed_step(line: Mapping[str, Any]) -> str:
     """The name of the step that an instance failed at; "" if it is not known."""
     error = line.get("error")
-    return str(error.get("step") or "") if isinstance(error, Mapping) else ""
+    if not isinstance(error, Mapping):
+        return ""
+    return str(error.get("step") or "")
 
 
 def lost_judging(line: Mapping[str, Any]) -> bool:
@@ -47,8 +49,9 @@ def lost_judging(line: Mapping[str, Any]) -> bool:
 
 def lost_answers(line: Mapping[str, Any]) -> bool:
     """Whether an instance failed after its questions were answered, and its line has neither."""
-    first_word = failed_step(line).partition("/")[0]
-    return failed(line) and first_word in _AFTER_ANSWERS and not (line.get("questions") or line.get("turns"))
+    if not failed(line) or line.get("questions") or line.get("turns"):
+        return False
+    return failed_step(line).partition("/")[0] in _AFTER_ANSWERS
 
 
 def loss_notes(manifest: Manifest) -> Iterator[str]:
@@ -76,16 +79,17 @@ def loss_notes(manifest: Manifest) -> Iterator[str]:
 
 def lost_judging_note(directory: Path, ids: Sequence[str], command: str) -> str:
     """Say which answers of an old run have no score because another judge failed, and how to get them back."""
-    again = "the run's command with --retry-failed"
+    retry_command = "the run's command with --retry-failed"
     if command:
-        again = f"`{command.removesuffix(' --retry-failed')} --retry-failed`"
-    shown = ", ".join(map(repr, ids[:_MOST_IDS]))
+        # The manifest has the command of the last session, which may have been a retry itself.
+        retry_command = f"`{command.removesuffix(' --retry-failed')} --retry-failed`"
+    shown_ids = ", ".join(map(repr, ids[:_MOST_IDS]))
     if len(ids) > _MOST_IDS:
-        shown += f" and {len(ids) - _MOST_IDS} more"
+        shown_ids += f" and {len(ids) - _MOST_IDS} more"
     return (
         f"{directory}: one judge failed on {len(ids)} answer(s), and version 0.11 or before dropped the answer and the "
-        f"other judges' labels with it: {shown}. The scores and n of all its judges lack them; {again} takes them from "
-        "the journal and asks only the judge that failed."
+        f"other judges' labels with it: {shown_ids}. The scores and n of all its judges lack them; "
+        f"{retry_command} takes them from the journal and asks only the judge that failed."
     )
 
 
@@ -97,10 +101,10 @@ def asked_in_journal(journal: Path, ids: Collection[str]) -> dict[str, Asked]:
     answers: defaultdict[str, dict[str, Mapping[str, Any]]] = defaultdict(dict)
     if not ids:
         return {}
-    wanted = frozenset(ids)
+    wanted_ids = frozenset(ids)
     for record in read_records(journal):
         step, instance = record.get("step"), record.get("instance")
-        if record.get("ok") is True and instance in wanted and str(step).startswith("answer/"):
+        if record.get("ok") is True and instance in wanted_ids and str(step).startswith("answer/"):
             answers[str(instance)][str(step)] = record
     asked_by_id: dict[str, Asked] = {}
     for id, by_step in answers.items():
@@ -109,8 +113,8 @@ def asked_in_journal(journal: Path, ids: Collection[str]) -> dict[str, Asked]:
         n_turns = sum(step.removeprefix("answer/").isdecimal() for step in by_step)
         # A turn that cannot be read would shift all later ones: rather none of this instance.
         if pairs and len(pairs) == n_turns:
-            questions, texts = zip(*pairs, strict=True)
-            asked_by_id[id] = Asked(questions, texts)
+            questions = tuple(question for question, _ in pairs)
+            asked_by_id[id] = Asked(questions, tuple(answer for _, answer in pairs))
     return asked_by_id
 
 
@@ -125,7 +129,9 @@ def _pairs(by_step: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]
             return
         # A model's request has the fields of its prompt, a custom role's the view; both hold the question.
         fields, view = request.get("fields"), request.get("view")
-        question = fields.get("clarification_question") if isinstance(fields, Mapping) else None
+        question = None
+        if isinstance(fields, Mapping):
+            question = fields.get("clarification_question")
         if question is None and isinstance(view, Mapping):
             question = view.get("question")
         answer = _answer(response)

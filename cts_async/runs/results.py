@@ -26,6 +26,7 @@ from typing_extensions import TypeIs
 from cts_async.engine.journal import placed_records, record_at
 from cts_async.engine.step import step_key
 from cts_async.errors import InputError, StepError
+from cts_async.foreign_json import as_count, as_float, as_list, as_object, as_text, as_texts
 from cts_async.records import (
     COVERAGES,
     UNKNOWN,
@@ -39,7 +40,6 @@ from cts_async.records import (
     is_one_line,
 )
 from cts_async.runs.index import BLOCK, Columns, Index, id_hash, record_in
-from cts_async.runs.untrusted import as_count, as_object
 from cts_async.scorer import TOLERANCE, item_name, pairs_of, restore_score_100, usual_score
 
 if TYPE_CHECKING:
@@ -146,20 +146,22 @@ def _tools(use: ToolUse) -> Line:
     failed: list[Line] = []
     for (tool, host, reason), n in causes[:MAX_CAUSES]:
         failed.append({"tool": tool, "host": host, "reason": reason, "n": n})
-    rest = Counter(dict.fromkeys(COUNTED_AS, 0))
+    # The usual tools first, whatever failed first: lines of equal searches are equal.
+    n_other_failures = Counter(dict.fromkeys(COUNTED_AS, 0))
     for (tool, _, _), n in causes[MAX_CAUSES:]:
-        rest[tool] += n
-    for tool, n in rest.items():
+        n_other_failures[tool] += n
+    for tool, n in n_other_failures.items():
         if n:
             failed.append({"tool": tool, "host": "", "reason": "other", "n": n})
-    others = {tool: n for tool, n in use.requests.items() if tool not in COUNTED_AS}
+    further_requests = {tool: n for tool, n in use.requests.items() if tool not in COUNTED_AS}
     line: Line = {}
     for tool, counted_as in COUNTED_AS.items():
         line[counted_as] = use.requests.get(tool, 0)
     line |= {"failed": failed, "lexical": use.lexical}
-    if others:
-        line["others"] = others
-    if use.empty:  # absent from lines of earlier versions, which did not count them
+    if further_requests:
+        line["others"] = further_requests
+    # Absent from lines of earlier versions, which did not count them.
+    if use.empty:
         line["empty"] = use.empty
     return line
 
@@ -277,6 +279,7 @@ def placed_results(path: Path, fields: Iterable[str]) -> Iterator[tuple[int, Lin
         for name, (form, expected), value in zip(names, forms, map(line.get, names), strict=True):
             if value is not None and not form(value):
                 with path.open("rb") as file:
+                    # Counted only now: a file without mistakes is read once.
                     number = file.read(offset).count(b"\n") + 1
                 raise InputError(path, f"has to be {expected}", line=number, field=name)
         yield offset, line
@@ -533,8 +536,8 @@ class ResultLines:
         import numpy as np
 
         rows = np.full(len(hashes), -1)
-        _, here, there = np.intersect1d(hashes, self.ids, assume_unique=True, return_indices=True)
-        rows[here] = there
+        _, places, found_rows = np.intersect1d(hashes, self.ids, assume_unique=True, return_indices=True)
+        rows[places] = found_rows
         return rows
 
 
@@ -565,8 +568,9 @@ class ResultsIndex(Index):
         self.judge: str | None = None
         """The first judge named by a line."""
         self._mark = mark
-        self._choose = itemgetter(*(EVERY_COLUMN.index(name) for name in self._kept))
-        self._known: tuple[Columns, int, ResultLines] | None = None
+        # Built once: a million lines are cut to the columns that are kept.
+        self._choose = itemgetter(*map(EVERY_COLUMN.index, self._kept))
+        self._cached: tuple[Columns, int, ResultLines] | None = None
         """The columns, their length, and the lines that count among these."""
 
     @property
@@ -575,20 +579,20 @@ class ResultsIndex(Index):
 
     def _forget(self) -> None:
         super()._forget()
-        self.judge = self._known = None
+        self.judge = self._cached = None
 
     def lines(self) -> ResultLines:
         """The lines that count, as far as the file is indexed."""
         columns = self._columns
-        known = self._known
-        if known is None or known[0] is not columns or known[1] != len(columns):
+        cached = self._cached
+        if cached is None or cached[0] is not columns or cached[1] != len(columns):
             by_name = dict(zip(self._kept, columns.all(), strict=True))
             ids = by_name["ids"]
             rows: Array | None = self._latest_rows(ids)
             if rows is not None and len(rows) == len(ids):
                 rows = None  # nothing is superseded: the columns as they are
-            known = self._known = (columns, len(ids), ResultLines(by_name, rows))
-        return known[2]
+            cached = self._cached = (columns, len(ids), ResultLines(by_name, rows))
+        return cached[2]
 
     def rows(self) -> Array:
         """The numbers of the lines that count, among all lines of the file."""
@@ -785,3 +789,45 @@ class LatestLines:
         if row == len(self._ids) or self._ids[row] != hashed:
             return None
         return row
+
+
+# --- Parts of a line for people: of unknown origin, so what is of another type counts as missing
+
+
+def turns_of(line: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The conversation of a line, turn by turn; without turns, each question with its answer."""
+    turns = [as_object(turn) for turn in as_list(line.get("turns"))]
+    if not turns:
+        answers = as_texts(line.get("answers"))
+        for place, question in enumerate(as_texts(line.get("questions"))):
+            turns.append({"offered": [question], "answers": answers[place : place + 1]})
+    rows: list[dict[str, Any]] = []
+    for n, turn in enumerate(turns, start=1):
+        chosen = turn.get("chosen")
+        if not isinstance(chosen, int):
+            chosen = None
+        row: dict[str, Any] = {"n": n}
+        row["offered"] = as_texts(turn.get("offered"))
+        row["answers"] = as_texts(turn.get("answers"))
+        row["chosen"] = chosen
+        row["types"] = as_texts(turn.get("types"))
+        row["reasoning"] = as_text(turn.get("reasoning")) or ""
+        row["query"] = as_text(turn.get("query")) or ""
+        rows.append(row)
+    return rows
+
+
+def nuggets_of(verdicts: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The nuggets {id, weight, text, coverage by judge} of verdicts by judge, in the order in which they are named."""
+    rows: dict[str, dict[str, Any]] = {}
+    for judge, verdict in verdicts.items():
+        for nugget in map(as_object, as_list(verdict.get("nuggets"))):
+            id, label = as_text(nugget.get("id")), as_text(nugget.get("coverage"))
+            if id is None or label is None:
+                continue
+            if id not in rows:
+                # Judges label the same gold: the weight and the text are those of the first that names a nugget.
+                weight, text = as_float(nugget.get("weight")) or 1.0, as_text(nugget.get("text"))
+                rows[id] = {"id": id, "weight": weight, "text": text, "coverage": {}}
+            rows[id]["coverage"][judge] = label
+    return list(rows.values())

@@ -92,7 +92,10 @@ def runs_of_latest_agent(runs: Sequence[RunPath], on_note: Callable[[str], None]
     others are reported to `on_note`.
     """
     agents = {run.path: _agent(run.path) for run in runs}
-    agents_of_orig = [agents[run.path] for run in sorted(runs, key=_last_begun) if _is_orig(run.path)]
+    agents_of_orig: list[str] = []
+    for run in sorted(runs, key=_last_begun):
+        if _is_orig(run.path):
+            agents_of_orig.append(agents[run.path])
     if len(set(agents_of_orig)) < 2:
         return list(runs)
     latest_agent = agents_of_orig[-1]
@@ -154,8 +157,13 @@ def check_same_data(paths: Iterable[Path]) -> None:
         gold_sha256 = data.gold_sha256 or data.sha256
         if gold_sha256:
             runs_by_data.setdefault((data.name, data.sha256, gold_sha256), []).append(str(path))
-    data_digests = {sha256 for _, sha256, _ in runs_by_data if sha256}
-    gold_digests = {gold_sha256 for _, _, gold_sha256 in runs_by_data}
+    data_digests: set[str] = set()
+    gold_digests: set[str] = set()
+    for _, sha256, gold_sha256 in runs_by_data:
+        gold_digests.add(gold_sha256)
+        # Judged candidates name their gold alone.
+        if sha256:
+            data_digests.add(sha256)
     if len(data_digests) <= 1 and len(gold_digests) <= 1:
         return
     described: list[str] = []

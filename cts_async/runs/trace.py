@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cts_async.errors import CTSError
+from cts_async.foreign_json import as_count, as_list, as_object, as_text, as_texts
 from cts_async.runs.index import line_at, opened, record_in
 from cts_async.runs.open_run import OpenRun
-from cts_async.runs.untrusted import as_count, as_list, as_object, as_text, as_texts
 from cts_async.search.agent import MAX_TIMES, TOLD_STEP, TURN_STEP, CallTimes, answered_calls, invalid_event
 from cts_async.search.toolbox import MISSING, TOOL_STEP, CallEvent, every_tool
 from cts_async.search.toolbox.visit import READING_STEP
@@ -59,7 +59,7 @@ def journal_lines(run: OpenRun, id: str, part: slice = slice(None)) -> Iterator[
     """The lines of an instance in journal order, as far as it is indexed, or only `part` of them. Raises OSError."""
     if run.journal is None:
         return iter(())
-    return _lines(run.journal.path, run.journal_name(id), _offsets(run, id)[part])
+    return _lines_at(run.journal.path, run.journal_name(id), _offsets(run, id)[part])
 
 
 def instance_records(run: OpenRun, id: str) -> Iterator[Record]:
@@ -87,7 +87,7 @@ def _offsets(run: OpenRun, id: str) -> list[int]:
     return offsets
 
 
-def _lines(path: Path, name: str, offsets: Sequence[int]) -> Iterator[JournalLine]:
+def _lines_at(path: Path, name: str, offsets: Sequence[int]) -> Iterator[JournalLine]:
     if not offsets:
         return
     with opened(path) as fd:
@@ -172,11 +172,12 @@ class _Search:
         name = as_text(step.record.get("step")) or ""
         if name.startswith(TURN_STEP):
             calls = as_list(as_object(step.record.get("notes")).get("calls"))
-            self._notes[name] = [_noted(as_object(call)) for call in calls]
+            self._notes[name] = [_noted_event(as_object(call)) for call in calls]
         if step.record.get("ok") is not True:
             return
         self.steps[name] = step
         key = as_text(step.record.get("key"))
+        # The events of calls name most steps by their key.
         if key:
             self.steps[key] = step
         if name.startswith((_CUSTOM_MODEL, TOOL_STEP)):
@@ -188,7 +189,7 @@ class _Search:
     def events(self) -> Iterator[Event]:
         """All events in order; none if there was no search."""
         if f"{TURN_STEP}1" not in self.steps:
-            yield from self._custom()
+            yield from self._custom_events()
         for number in count(1):
             turn = self.steps.get(f"{TURN_STEP}{number}")
             if turn is None:
@@ -216,9 +217,9 @@ class _Search:
             # Also where the agent has noted it: a later turn without notes needs the number of times.
             replayed = self._replay.calls(parsed, number, dropped)
             for event in self._notes.get(f"{TURN_STEP}{number + 1}") or replayed:
-                yield self._of_call(event)
+                yield self._event_of_call(event)
 
-    def _of_call(self, event: CallEvent) -> Event:
+    def _event_of_call(self, event: CallEvent) -> Event:
         step = self.steps.get(event.record)
         failed = event.failed
         if event.record and step is None:
@@ -231,15 +232,15 @@ class _Search:
             return Event(event.kind, event.request, failed=failed)
         return Event(event.kind, event.request, step, read=read, failed=failed)
 
-    def _custom(self) -> Iterator[Event]:
+    def _custom_events(self) -> Iterator[Event]:
         """What a custom agent asked, then what it reported of its own search."""
         for step in self._asked:
             name = as_text(step.record.get("step")) or ""
             query, url = requested(step.record, "query"), requested(step.record, "url")
             if query is not None:
-                yield self._of_call(CallEvent("search", query, name))
+                yield self._event_of_call(CallEvent("search", query, name))
             elif url is not None:
-                yield self._of_call(CallEvent("page", url, name))
+                yield self._event_of_call(CallEvent("page", url, name))
             else:
                 yield Event("model", as_text(step.record.get("model")) or "", step, read=_reply)
         ended = self.steps.get(_CUSTOM_AGENT)
@@ -255,7 +256,7 @@ class _Search:
         yield Event("answer", step=ended, text=_reply(ended.record))
 
 
-def _noted(call: Record) -> CallEvent:
+def _noted_event(call: Record) -> CallEvent:
     return CallEvent(
         as_text(call.get("kind")) or "",
         as_text(call.get("request")) or "",
@@ -280,6 +281,7 @@ class _Replay:
 
     def calls(self, turn: ParsedTurn, number: int, dropped: Iterable[str]) -> list[CallEvent]:
         """What became of the calls of turn `number`; `dropped` are the responses that were left out before it."""
+        # A call whose response was left out may be made again: it counts anew.
         self._dropped.update(dropped)
         events: list[CallEvent] = []
         for i, call_text in enumerate(answered_calls(turn), 1):
@@ -303,10 +305,10 @@ class _RecordsOfCall:
     page_chars: int
 
     def failure(self, piece: str) -> Record | None:
-        told = self.search.steps.get(f"{TOLD_STEP}{self.number}")
-        if told is None:
+        step = self.search.steps.get(f"{TOLD_STEP}{self.number}")
+        if step is None:
             return None
-        failures = _response(told.record)
+        failures = _response(step.record)
         if f"{self.i}/{piece}" not in failures:
             return None
         return as_object(failures[f"{self.i}/{piece}"])
@@ -316,6 +318,7 @@ class _RecordsOfCall:
         if piece:
             step += f"/{piece}"
         recorded = self.search.steps.get(step)
+        # With --retry-failed a search may become another one: a step of this name may have another request.
         if recorded is not None and (not name or requested(recorded.record, name) == value):
             return step
         return self.search.contents.get((name, value), "")
@@ -341,7 +344,7 @@ def search_events(run: OpenRun, id: str) -> list[Event]:
     if run.journal is None:
         return []
     name, offsets = run.journal_name(id), tuple(_offsets(run, id))
-    return _events(run.journal.path, name, offsets, run.journal.tail.inode, _page_chars(run))
+    return _cached_events(run.journal.path, name, offsets, run.journal.tail.inode, _page_chars(run))
 
 
 def whole_events(run: OpenRun, id: str) -> list[Event]:
@@ -351,9 +354,11 @@ def whole_events(run: OpenRun, id: str) -> list[Event]:
 
 
 @lru_cache(maxsize=8)  # a search is read page by page, and may have 20 MB
-def _events(path: Path, name: str, offsets: tuple[int, ...], inode: int, page_chars: int) -> list[Event]:
+def _cached_events(
+    path: Path, name: str, offsets: tuple[int, ...], inode: int, page_chars: int
+) -> list[Event]:
     """The events of a search; `inode` distinguishes a journal from its successor under the same name."""
-    steps = (RecordedStep(line.at, _without_texts(line.record)) for line in _lines(path, name, offsets))
+    steps = (RecordedStep(line.at, _without_texts(line.record)) for line in _lines_at(path, name, offsets))
     return list(_Search(steps, page_chars).events())
 
 
@@ -361,12 +366,16 @@ def _without_texts(record: Record) -> Record:
     """A record of a tool, reader or custom agent's model without its long texts, which may be megabytes."""
     step = as_text(record.get("step")) or ""
     if step.startswith(_CUSTOM_MODEL):
+        # Its request repeats the whole conversation with each call.
         return {name: record.get(name) for name in ("ok", "step", "model")}
     if not step.startswith((TOOL_STEP, READING_STEP)):
         return record
     response: dict[str, Any] = {}
     for name, value in _response(record).items():
-        response[name] = None if name in _LONG_FIELDS else value
+        # Named all the same: which fields a response has tells of what kind it is.
+        if name in _LONG_FIELDS:
+            value = None
+        response[name] = value
     return dict(record) | {"response": response}
 
 

@@ -66,7 +66,10 @@ class EvidenceForm:
             raise UnusableOutput(f"{_EXPECTED}, but it is cut off", text=text)
         if not isinstance(reply.value, dict):
             raise UnusableOutput(f"{_EXPECTED}, but it is a list", text=text)
-        evidence, summary = _text(reply.value.get("evidence")), _text(reply.value.get("summary"))
+        evidence, summary = (
+            _joined_text(reply.value.get("evidence")),
+            _joined_text(reply.value.get("summary")),
+        )
         if evidence is None:
             raise UnusableOutput("expected a string under 'evidence'", text=text)
         if summary is None:
@@ -78,7 +81,7 @@ class EvidenceForm:
         return Evidence(evidence, summary)
 
 
-def _text(value: object) -> str | None:
+def _joined_text(value: object) -> str | None:
     """The text, or a list of passages joined; None for anything else."""
     # Models that were told of several passages often list them.
     if isinstance(value, list) and all(isinstance(part, str) for part in value):

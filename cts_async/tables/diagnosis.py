@@ -401,7 +401,7 @@ def run_losses(directory: Path, judge: str, gold: GoldTexts) -> Iterator[Sequenc
             verdict = run.verdict(index, lines, row)
         if line is None or verdict is None or verdict.get("error") is not None:
             continue
-        texts = gold.of(run.manifest, str(line.get("id")), str(line.get("fused_query") or ""))
+        texts = gold.nuggets(run.manifest, str(line.get("id")), str(line.get("fused_query") or ""))
         losses = instance_losses(run, line, verdict, texts)
         if losses:
             yield losses

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from cts_async.errors import InputError, UsageError
+from cts_async.llm.further import further_texts
 from cts_async.records import Failure, Instance
 from cts_async.runs.files import reopen_data
 from cts_async.runs.finished import FailedItem, FinishedRun, Item, read_path
 from cts_async.runs.journal import InstanceSpending
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.selection import RunPath
-from cts_async.runs.untrusted import further_texts
 
 Row = dict[str, Any]
 NUMBERED: Final = "_N"

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from cts_async.foreign_json import as_text
 from cts_async.runs.index import (
     FILE_CHANGED,
     Json,
@@ -25,7 +26,6 @@ from cts_async.runs.index import (
 )
 from cts_async.runs.open_run import OpenRun
 from cts_async.runs.results import ResultLines, instance_name
-from cts_async.runs.untrusted import as_text
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 
 from cts_async import __version__, scorer
+from cts_async.foreign_json import as_count, as_float, as_object, as_texts
 from cts_async.runs.files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
 from cts_async.runs.index import NO_FILE, Json, Stat, is_serializable, read_object, stat_of
 from cts_async.runs.manifest import Manifest
@@ -26,7 +27,6 @@ from cts_async.runs.open_run import (
     judgment_files,
     viewed_manifest,
 )
-from cts_async.runs.untrusted import as_count, as_float, as_object, as_texts
 from cts_async.watch.live import LIVE, LiveFile, is_current, is_live
 
 MAX_OPEN: Final = 16

@@ -265,12 +265,12 @@ class Matrix:
         """Seconds or dollars; NaN where unknown, and where an instance is missing or failed."""
         import numpy as np
 
-        # `Spending.of` has a row for each name in SPENDING, in that order.
+        # `SpendingIndex.amounts` has a row for each name in SPENDING, in that order.
         place = SPENDING.index(self.show)
         columns: list[Array] = []
         for run in self.runs:
             if run.spending:
-                columns.append(run.spending.of(self._ids)[place])
+                columns.append(run.spending.amounts(self._ids)[place])
             else:
                 columns.append(np.full(len(self._ids), math.nan))
         done = (self._rows >= 0) & ~self._failed

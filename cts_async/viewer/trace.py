@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
 
+from cts_async.foreign_json import as_count, as_float, as_list, as_object, as_text, as_texts
 from cts_async.runs.index import NO_INSTANCE, Json, Refused, file_name, line_at, opened, record_in
 from cts_async.runs.open_run import OpenRun
 from cts_async.runs.trace import (
@@ -20,7 +21,6 @@ from cts_async.runs.trace import (
     search_events,
     whole_record,
 )
-from cts_async.runs.untrusted import as_count, as_float, as_list, as_object, as_text, as_texts
 
 EVENTS: Final = 40
 """Events of a page; fewer if reading them takes longer than PAGE_S."""

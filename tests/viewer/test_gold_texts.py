@@ -44,7 +44,7 @@ def gold_line(id: str | None = "s1", query: str = "when does it leave") -> Mappi
 
 def test_a_nugget_has_its_text_weight_and_sources(tmp_path: Path) -> None:
     gold = write_lines(tmp_path / "g.jsonl", gold_line("other"), gold_line())
-    found = GoldTexts().of(about(tmp_path, gold), "s1", "when does it leave")
+    found = GoldTexts().nuggets(about(tmp_path, gold), "s1", "when does it leave")
     assert [(id, one.text, one.weight) for id, one in found.items()] == [
         ("N1", "At nine.", 3.0),
         ("N2", "<b>Blue</b>", 1.0),
@@ -68,7 +68,7 @@ def test_sources_that_are_ids_of_documents_have_their_addresses(tmp_path: Path) 
             manifest["data"]["corpus"] = str(corpus)
         found = viewed_manifest(run)
         assert found is not None
-        return GoldTexts().of(found, "s1", "when does it leave")["N1"].sources
+        return GoldTexts().nuggets(found, "s1", "when does it leave")["N1"].sources
 
     assert sources(hashlib.sha256(corpus.read_bytes()).hexdigest(), "a") == ("d1", "https://a.example/2")
     assert sources("e" * 64, "b") == ("d1", "d2")
@@ -79,32 +79,32 @@ def test_gold_without_ids_is_joined_by_the_query(tmp_path: Path) -> None:
         tmp_path / "g.jsonl", gold_line(None, "another"), gold_line(None, "when  does it leave")
     )
     texts = GoldTexts()
-    assert "N1" in texts.of(about(tmp_path, gold), "made-up", "when does it leave")
-    assert texts.of(about(tmp_path / "b", gold), "made-up", "nobody asked") == {}
+    assert "N1" in texts.nuggets(about(tmp_path, gold), "made-up", "when does it leave")
+    assert texts.nuggets(about(tmp_path / "b", gold), "made-up", "nobody asked") == {}
 
 
 def test_an_id_that_means_another_query_here_does_not_count(tmp_path: Path) -> None:
     gold = write_lines(tmp_path / "g.jsonl", gold_line("s1", "something else entirely"))
-    assert GoldTexts().of(about(tmp_path, gold), "s1", "when does it leave") == {}
+    assert GoldTexts().nuggets(about(tmp_path, gold), "s1", "when does it leave") == {}
 
 
 def test_a_file_with_another_digest_is_not_shown(tmp_path: Path) -> None:
     gold = write_lines(tmp_path / "g.jsonl", gold_line())
     of = about(tmp_path, gold)
-    assert GoldTexts().of(of, "s1", "")
+    assert GoldTexts().nuggets(of, "s1", "")
     write_lines(gold, gold_line(), gold_line("more"))
-    assert GoldTexts().of(of, "s1", "") == {}
+    assert GoldTexts().nuggets(of, "s1", "") == {}
     texts = GoldTexts()
-    assert texts.of(about(tmp_path / "b", gold, digest="d" * 64), "s1", "") == {}
-    assert texts.of(about(tmp_path / "c", gold), "s1", "")  # another run, whose gold it is
+    assert texts.nuggets(about(tmp_path / "b", gold, digest="d" * 64), "s1", "") == {}
+    assert texts.nuggets(about(tmp_path / "c", gold), "s1", "")  # another run, whose gold it is
 
 
 def test_gold_is_found_beside_the_queries_and_in_the_command(tmp_path: Path) -> None:
     gold = write_lines(tmp_path / "gold.jsonl", gold_line())
-    assert GoldTexts().of(about(tmp_path, gold, said={"gold": None}), "s1", "")
+    assert GoldTexts().nuggets(about(tmp_path, gold, said={"gold": None}), "s1", "")
     elsewhere = write_lines(tmp_path / "elsewhere.jsonl", gold_line(None))
     of = about(tmp_path / "b", elsewhere, said={"gold": None, "path": None})
-    assert GoldTexts().of(of, "s1", "when does it leave") == {}
+    assert GoldTexts().nuggets(of, "s1", "when does it leave") == {}
     run = tmp_path / "b" / "made-orig"
     manifest = json.loads((run / "run.json").read_text())
     (run / "run.json").write_text(
@@ -112,14 +112,14 @@ def test_gold_is_found_beside_the_queries_and_in_the_command(tmp_path: Path) -> 
     )
     told = viewed_manifest(run)
     assert told is not None
-    assert GoldTexts().of(told, "s1", "when does it leave")
+    assert GoldTexts().nuggets(told, "s1", "when does it leave")
 
 
 def test_nuggets_in_a_table_of_queries_are_read_too(tmp_path: Path) -> None:
     table = tmp_path / "queries.csv"
     gold = json.dumps({"nuggets": NUGGETS}).replace('"', '""')
     table.write_text(f'id,fused_query,blurred_query,gold\ns1,"when, then",q,"{gold}"\n')
-    assert GoldTexts().of(about(tmp_path, table), "s1", "when, then")["N1"].text == "At nine."
+    assert GoldTexts().nuggets(about(tmp_path, table), "s1", "when, then")["N1"].text == "At nine."
 
 
 @pytest.mark.parametrize(
@@ -128,4 +128,4 @@ def test_nuggets_in_a_table_of_queries_are_read_too(tmp_path: Path) -> None:
 def test_a_file_that_is_no_gold_gives_nothing(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "g.jsonl"
     file.write_bytes(content)
-    assert GoldTexts().of(about(tmp_path, file), "s1", "q") == {}
+    assert GoldTexts().nuggets(about(tmp_path, file), "s1", "q") == {}

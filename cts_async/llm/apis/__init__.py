@@ -67,6 +67,7 @@ def with_system_in_user_turn(messages: Sequence[Message]) -> list[dict[str, Any]
     """
     texts: list[str] = []
     turns: list[dict[str, Any]] = []
+    # Templates such as Gemma's know no system role, and refuse a conversation with one.
     for message in messages:
         if message["role"] == "system":
             texts.append(message["content"])
@@ -80,7 +81,8 @@ def with_system_in_user_turn(messages: Sequence[Message]) -> list[dict[str, Any]
             continue
         if isinstance(turn["content"], str):
             turn["content"] = f"{instructions}\n\n{turn['content']}"
-        else:  # content in parts, which only a gateway sends
+        else:
+            # Content in parts comes from a gateway's caller alone.
             turn["content"] = [{"type": "text", "text": instructions}] + list(turn["content"])
         return turns
     turns.insert(0, {"role": "user", "content": instructions})
@@ -93,6 +95,7 @@ MAX_USAGE_TOKENS: Final = 20_000_000
 
 def plausible_usage(input_tokens: int, output_tokens: int) -> Usage | None:
     """The usage that a provider reports; None for numbers that cannot be true."""
+    # Negative numbers would give tokens back to a limit or a budget.
     if 0 <= input_tokens <= MAX_USAGE_TOKENS and 0 <= output_tokens <= MAX_USAGE_TOKENS:
         return Usage(input_tokens, output_tokens)
     return None
@@ -142,4 +145,5 @@ def request_path(api: Api, spec: ModelSpec) -> str:
     path = getattr(api, "path", None)
     if path is None:
         return api.PATH
+    # A plug-in that fails here fails the step, not the run.
     return str(plugins.guarded(plugins.APIS, spec.api, path, spec))

@@ -45,6 +45,7 @@ def headers(key: str) -> dict[str, str]:
 def body(spec: ModelSpec, request: ChatRequest) -> bytes:
     """The JSON body. No form is enforced: prompts ask for JSON, and replies are checked."""
     messages: Sequence[Any] = request.messages
+    # Copies of this API serve models without a system role, too.
     if spec.system == "user":
         messages = with_system_in_user_turn(messages)
     system, turns = split_system(messages)
@@ -68,7 +69,8 @@ def split_system(messages: Sequence[Message]) -> tuple[str, list[dict[str, str]]
     instructions: list[str] = []
     turns: list[dict[str, str]] = []
     for message in messages:
-        if not message["content"].strip():  # which the API refuses
+        # The API refuses blank turns.
+        if not message["content"].strip():
             continue
         if message["role"] == "system":
             instructions.append(message["content"])
@@ -94,11 +96,13 @@ def _add(turns: list[dict[str, str]], role: str, text: str) -> None:
 
 
 def reply(parsed: Any, quotas: Quotas | None) -> Reply:
+    # Some gateways answer every address in one format.
     if "content" not in parsed and "choices" in parsed:
-        return openai.reply(parsed, quotas)  # from gateways that answer every address in one format
+        return openai.reply(parsed, quotas)
     ended = finish_reason(parsed.get("stop_reason"))
     refusal = ""
-    if ended == REFUSED:  # then there may be no content
+    if ended == REFUSED:
+        # Then there may be no content; in any other reply its lack is an error.
         refusal = "the model refuses to answer"
         content = parsed.get("content") or []
     else:
@@ -135,6 +139,7 @@ def _read_blocks(blocks: Any) -> tuple[list[str], list[str]]:
                 texts.append(block["text"])
                 n_read += 1
         else:
+            # Blocks of other types, such as calls of tools, are no text, but a reply of these alone is not broken.
             n_read += 1
             if block["type"] == "thinking" and isinstance(block.get("thinking"), str):
                 thoughts.append(block["thinking"])
@@ -186,6 +191,7 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
                     pieces.setdefault((number, name), []).append(delta[name])
         elif kind == "message_delta":
             parsed |= _dict(event.get("delta"))
+            # The first event counts the input, this one the output.
             usage |= _dict(event.get("usage"))
         elif kind == "message_stop":
             done = True
@@ -193,6 +199,7 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
         raise BrokenStream("the stream ended before the message did")
     for (number, name), continued in pieces.items():
         text = "".join(continued)
+        # A block may begin with a part of its text; deltas continue it.
         begun = blocks[number].get(name)
         if isinstance(begun, str):
             text = begun + text

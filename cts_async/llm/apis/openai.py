@@ -19,6 +19,7 @@ PATH = "/chat/completions"
 # DeepSeek, Qwen, Kimi and vLLM use the first name, OpenRouter and newer versions of vLLM the second.
 _REASONING: Final = ("reasoning_content", "reasoning")
 _STREAMED_TEXTS: Final = _REASONING + ("refusal",)
+_THOUGHT_FIELDS: Final = ("thinking", "text") + _REASONING
 _TEXT_TYPES: Final = frozenset({"text", "output_text", ""})
 _THOUGHT_TYPES: Final = frozenset({"thinking", "reasoning", "thought", "reasoning_content"})
 """Mistral's parts of a reasoning model's content, and the names of those that copy it."""
@@ -58,7 +59,8 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
     if ended != STOP:
         ended = finish_reason(ended)
     if type(message) is not dict:
-        message = {}  # an answer that a filter withheld
+        # Of an answer that a filter withheld.
+        message = {}
     content, refusal, tool_calls = map(message.get, ("content", "refusal", "tool_calls"))
     thoughts: list[str] = []
     if type(content) is str:
@@ -69,6 +71,7 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
     else:
         text = ""
     for reasoning in map(message.get, _REASONING):
+        # Only one of them: where both are sent, they have the same text.
         if reasoning:
             if isinstance(reasoning, str):
                 thoughts.insert(0, reasoning)
@@ -122,7 +125,8 @@ def _read_parts(content: Any) -> tuple[str, list[str], str]:
         if kind == "refusal" and isinstance(part.get("refusal"), str):
             refusals.append(part["refusal"])
         elif part.get("thought") is True or (isinstance(kind, str) and kind in _THOUGHT_TYPES):
-            thoughts += _strings_in([part.get(name) for name in ("thinking", "text", *_REASONING)])
+            for name in _THOUGHT_FIELDS:
+                thoughts += _strings_in(part.get(name))
         elif isinstance(kind, str) and kind in _TEXT_TYPES and isinstance(part.get("text"), str):
             texts.append(part["text"])
     if not (texts or thoughts or refusals):
@@ -161,6 +165,7 @@ def _usage(usage: Any) -> Usage | None:
         prompt = int(usage["prompt_tokens"])
         completion, total = map(usage.get, ("completion_tokens", "total_tokens"))
         output = int(completion or 0)
+        # `completion_tokens` may lack the reasoning, which is charged as output all the same.
         beyond = int(total or 0) - prompt
         if beyond > output:
             output = beyond
@@ -189,7 +194,8 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
     for event in events:
         if not isinstance(event, dict):
             continue
-        if event.get("error") or event.get("object") == "error":  # the second: vLLM
+        # vLLM marks an error by its `object`.
+        if event.get("error") or event.get("object") == "error":
             return event
         for name in ("model", "usage"):
             if event.get(name):
@@ -199,11 +205,13 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
         else:
             unknown_events.append(event)
         for choice in as_list(event.get("choices")):
+            # One completion is asked for: a further choice would be mixed into it.
             if not isinstance(choice, dict) or choice.get("index") not in (None, 0):
                 continue
             reason = choice.get("finish_reason") or reason
+            # Some servers send the whole reply in one event.
             if isinstance(choice.get("message"), dict):
-                message = choice["message"]  # the whole reply in one event
+                message = choice["message"]
             delta = choice.get("delta")
             if not isinstance(delta, dict):
                 continue
@@ -217,7 +225,8 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
                 content.append(piece)
             _add_calls(calls, delta.get("tool_calls"))
     if not has_choices and unknown_events:
-        return unknown_events[-1]  # an error in a form of its own, which its reader may know
+        # An error in a form of its own, which its reader may know.
+        return unknown_events[-1]
     if not done and not reason:
         raise BrokenStream("the stream ended before the reply did")
     if message is None and (content or calls or reason or any(texts.values())):

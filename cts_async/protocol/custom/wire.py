@@ -18,7 +18,7 @@ import json
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
@@ -62,16 +62,17 @@ def view_json(view: View) -> dict[str, Any]:
     match view:
         case ClarifierView():
             fields: dict[str, Any] = {"blurred_query": view.blurred_query, "k": view.k}
-            if view.pairs is not None:  # only in a conversation is there what was said before
-                fields["pairs"] = [list(pair) for pair in view.pairs]
+            # Only in a conversation is there what was said before.
+            if view.pairs is not None:
+                fields["pairs"] = _pair_lists(view.pairs)
             return fields
         case AnswererView():
             fields = {"fused_query": view.fused_query, "question": view.question}
             if view.pairs is not None:
-                fields["pairs"] = [list(pair) for pair in view.pairs]
+                fields["pairs"] = _pair_lists(view.pairs)
             return fields
         case RewriterView():
-            return {"blurred_query": view.blurred_query, "pairs": [list(pair) for pair in view.pairs]}
+            return {"blurred_query": view.blurred_query, "pairs": _pair_lists(view.pairs)}
         case SearchView():
             return {"query": view.query}
         case JudgeView():
@@ -79,6 +80,10 @@ def view_json(view: View) -> dict[str, Any]:
             for nugget in view.nuggets:
                 nuggets.append({"id": nugget.id, "text": nugget.text, "weight": nugget.weight})
             return {"query": view.query, "nuggets": nuggets, "candidate_answer": view.candidate_answer}
+
+
+def _pair_lists(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
+    return [list(pair) for pair in pairs]
 
 
 def read_reply(data: bytes) -> Any:
@@ -92,7 +97,8 @@ def read_reply(data: bytes) -> Any:
     except NestedTooDeeply:
         raise
     except ValueError:
-        if data[:1] != b"{":  # a log line, perhaps one of many
+        # Programs print logs between replies: of these lines the slow parser sees none.
+        if data[:1] != b"{":
             return None
     try:
         text = json.dumps(json.loads(data, parse_constant=str), ensure_ascii=False)
@@ -117,6 +123,7 @@ def reply_value(role: RoleName, reply: Any, player: str) -> Any:
         raise UnusableOutput(f"{player}: expected a JSON object, got {type(reply).__name__}")
     error = reply.get("error")
     if error is not None:
+        # An error may be a text alone: then nothing says that another attempt would help.
         kind: Any = ""
         message: Any = error
         if isinstance(error, Mapping):
@@ -144,22 +151,25 @@ def response_of(role: RoleName, value: Any) -> dict[str, Any]:
     further: dict[str, Any] = {}
     if _is_object(role, value):
         further = further_fields(value, _NOT_FURTHER | {FIELDS[role]})
+        # An agent's object has sources and a trace beside its answer.
         if role != "agent":
             value = value[FIELDS[role]]
     try:
-        response = _response(role, value)
+        response = _role_response(role, value)
         data = orjson.dumps(response)
     except TypeError:
+        # Half a surrogate pair, or a type that only Python's own encoder writes.
         value = orjson.loads(json.dumps(value, ensure_ascii=False).encode(errors="replace"))
-        response = _response(role, value)
+        response = _role_response(role, value)
         data = orjson.dumps(response)
     if further:
         response["further"] = further
         data = orjson.dumps(response)
     if len(response["text"]) > MAX_TEXT:
         raise UnusableOutput(f"expected at most {MAX_TEXT:,} characters, got {len(response['text']):,}")
+    # Code of the user's knows the addresses that it was given, and may repeat them or a key.
     clean = SECRETS.body(data, good=True)
-    if clean is data:  # no key was in it
+    if clean is data:
         return response
     cleaned: dict[str, Any] = orjson.loads(clean)
     return cleaned
@@ -169,18 +179,19 @@ def _is_object(role: RoleName, value: Any) -> bool:
     """True for an object with the role's field. A judge's labels may be one, too, by ids: their values are texts."""
     if not isinstance(value, Mapping) or FIELDS[role] not in value:
         return False
+    # {"results": "full"} labels a nugget whose id is "results".
     return role != "judge" or not isinstance(value[FIELDS[role]], str)
 
 
-def _response(role: RoleName, value: Any) -> dict[str, Any]:
+def _role_response(role: RoleName, value: Any) -> dict[str, Any]:
     match role:
         case "clarifier":
             if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
-                raise _wrong("a list of questions", value)
+                raise _wrong_type("a list of questions", value)
             return {"text": orjson.dumps(list(value)).decode()}
         case "answerer" | "rewriter":
             if not isinstance(value, str):
-                raise _wrong("a text", value)
+                raise _wrong_type("a text", value)
             return {"text": value}
         case "judge":
             return {"text": orjson.dumps({"results": _labels(value)}).decode()}
@@ -199,8 +210,10 @@ def shown_value(value: Any) -> str:
     """Return what a role returned, for a message: on one line, short, escaped, without keys; "" if it has no text."""
     try:
         text = SECRETS.text(_SHORT.repr(value))
-    except Exception:  # a number of more digits than Python prints, or an object's own
+    except Exception:
+        # A number of more digits than Python prints, or an error of the object's own `repr`.
         return ""
+    # Twice as many, since runs of blanks become one.
     line = " ".join(text[: 2 * MAX_SHOWN].split())
     escaped = ""
     for char in line:
@@ -213,7 +226,7 @@ def shown_value(value: Any) -> str:
     return escaped
 
 
-def _wrong(expected: str, value: Any) -> UnusableOutput:
+def _wrong_type(expected: str, value: Any) -> UnusableOutput:
     shown = shown_value(value)
     problem = f"expected {expected}, got {type(value).__name__}"
     if shown:
@@ -227,7 +240,7 @@ def _labels(value: Any) -> list[dict[str, str]]:
     if isinstance(value, Mapping):
         pairs = list(value.items())
     if not isinstance(pairs, list | tuple):
-        raise _wrong("the label of each nugget by its id", value)
+        raise _wrong_type("the label of each nugget by its id", value)
     labels = []
     for pair in pairs:
         id = label = None
@@ -236,7 +249,7 @@ def _labels(value: Any) -> list[dict[str, str]]:
         elif isinstance(pair, list | tuple) and len(pair) == 2:
             id, label = pair
         if not (isinstance(id, str) and isinstance(label, str)):
-            raise _wrong("an id and a label", pair)
+            raise _wrong_type("an id and a label", pair)
         labels.append({"id": id, "coverage": label})
     return labels
 
@@ -246,15 +259,20 @@ def _agent_response(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         reply = {"answer": value}
     if not isinstance(reply, Mapping) or not isinstance(reply.get("answer"), str):
-        raise _wrong("an answer, or a mapping with 'answer'", value)
+        raise _wrong_type("an answer, or a mapping with 'answer'", value)
     response: dict[str, Any] = {"text": reply["answer"][:MAX_TEXT]}
-    sources = [_texts(source, ("url", "title", "text"), "source") for source in _list(reply, "sources")]
-    if any(not source["url"] for source in sources):
-        raise UnusableOutput("a source has no 'url'")
+    sources: list[dict[str, str]] = []
+    for reported in _list_under(reply, "sources"):
+        source = _texts_under(reported, ("url", "title", "text"), "source")
+        # Evidence is found again by its address.
+        if not source["url"]:
+            raise UnusableOutput("a source has no 'url'")
+        sources.append(source)
     trace = []
-    for reported in _list(reply, "trace"):
-        event = _texts(reported, ("kind", "text", "request"), "event of the trace")
+    for reported in _list_under(reply, "trace"):
+        event = _texts_under(reported, ("kind", "text", "request"), "event of the trace")
         trace.append(event)
+        # Statistics and the viewer count events by these kinds.
         if event["kind"] not in _TURN_KINDS:
             raise UnusableOutput(
                 f"unknown kind {event['kind'][:40]!r} in the trace: one of {', '.join(_TURN_KINDS)}"
@@ -266,14 +284,14 @@ def _agent_response(value: Any) -> dict[str, Any]:
     return response
 
 
-def _list(reply: Mapping[str, Any], name: str) -> Sequence[Any]:
+def _list_under(reply: Mapping[str, Any], name: str) -> Sequence[Any]:
     items = reply.get(name) or ()
     if not isinstance(items, list | tuple):
         raise UnusableOutput(f"expected a list under {name!r}, got {type(items).__name__}")
     return items
 
 
-def _texts(value: Any, names: Sequence[str], title: str) -> dict[str, str]:
+def _texts_under(value: Any, names: Sequence[str], title: str) -> dict[str, str]:
     """The texts of these names in a mapping, "" for one that is not there. `title` is what it is called in errors."""
     if not isinstance(value, Mapping):
         raise UnusableOutput(
@@ -297,6 +315,7 @@ def trace_of(response: Mapping[str, Any], turns: Sequence[Turn], model_calls: in
     sources: list[Source] = []
     for source in response.get("sources", ()):
         sources.append(Source(source["url"], source["title"], source["text"], "page"))
+    # Audits and losses look for evidence in the sources of visits, whoever read the pages.
     if sources:
         urls = " ".join(source.url for source in sources)
         trace.append(Turn("visit", "", urls, tuple(sources)))

@@ -224,7 +224,7 @@ class CheckedResolver(AbstractResolver):
         permitted = [text for text in addresses if self._allow.permits(host, ip_address(text), port)]
         if not permitted:
             raise _refused(host, port)
-        return [_result(host, address, port) for address in permitted]
+        return [_resolve_result(host, address, port) for address in permitted]
 
     async def close(self) -> None:
         """Do nothing: no resource is held."""
@@ -283,7 +283,7 @@ def checked_url(text: str, allow: AllowList, *, any_port: bool = False) -> URL:
     return url.with_host(host)
 
 
-def _result(host: str, address: str, port: int) -> ResolveResult:
+def _resolve_result(host: str, address: str, port: int) -> ResolveResult:
     family = socket.AF_INET
     if ip_address(address).version == 6:
         family = socket.AF_INET6

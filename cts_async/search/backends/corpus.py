@@ -91,10 +91,10 @@ def parse_document(line: bytes, path: Path, number: int | None = None) -> Page:
     if not isinstance(record, dict):
         raise InputError(path, "a document must be a JSON object", line=number)
     return Page(
-        _text(record, "id", path, number),
-        _text(record, "url", path, number),
-        _text(record, "title", path, number),
-        _text(record, "text", path, number),
+        _text_field(record, "id", path, number),
+        _text_field(record, "url", path, number),
+        _text_field(record, "title", path, number),
+        _text_field(record, "text", path, number),
     )
 
 
@@ -108,7 +108,7 @@ def _what_is_broken(line: bytes, error: orjson.JSONDecodeError) -> str:
     return f"not JSON: {error.msg} at column {error.colno}"
 
 
-def _text(record: dict[str, object], field: str, path: Path, number: int | None) -> str:
+def _text_field(record: dict[str, object], field: str, path: Path, number: int | None) -> str:
     value = record.get(field)
     if not isinstance(value, str):
         problem = "is missing"
@@ -352,18 +352,18 @@ class Corpus:
         row = self._index.row_of_id.get(id)
         if row is None:
             return None
-        return self._page(row)
+        return self._page_at(row)
 
     def documents(self) -> Iterator[Page]:
         """Yield all documents in file order."""
-        return (self._page(row) for row in range(len(self)))
+        return (self._page_at(row) for row in range(len(self)))
 
     def page(self, url: str) -> Page | None:
         """Return the document at `url`, None if there is none.
 
         Scheme, fragment, escapes and a trailing slash matter only if documents differ in nothing else.
         """
-        alike = [self._page(row) for row in self._index.rows_of_url.get(canonical_url(url), ())]
+        alike = [self._page_at(row) for row in self._index.rows_of_url.get(canonical_url(url), ())]
         for page in alike:
             if page.url == url:
                 return page
@@ -387,11 +387,11 @@ class Corpus:
         return [(row, float(scores[row])) for row in rows]
 
     def _hit(self, row: int, score: float, weights: dict[str, float], snippet_chars: int) -> Hit:
-        page = self._page(row)
+        page = self._page_at(row)
         snippet = best_window(page.text[:_SNIPPET_SOURCE_CHARS], weights, snippet_chars)
         return Hit(page.id, page.url, page.title, snippet, score)
 
-    def _page(self, row: int) -> Page:
+    def _page_at(self, row: int) -> Page:
         start, end = (int(at) for at in self._index.offsets[row : row + 2])
         # `pread`, since threads share the position of a descriptor.
         return parse_document(os.pread(self._fd, end - start, start), self.path)

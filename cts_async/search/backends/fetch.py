@@ -198,7 +198,7 @@ def _check_status(response: aiohttp.ClientResponse, host: str) -> None:
     raise ToolError(message, reason=reason, host=host)
 
 
-async def _page(response: aiohttp.ClientResponse, max_bytes: int) -> Download:
+async def _receive_page(response: aiohttp.ClientResponse, max_bytes: int) -> Download:
     content_type = response.headers.get("Content-Type", "")
     declared_kind(content_type)  # refuse a video before downloading it
     if (response.content_length or 0) > max_bytes:
@@ -208,7 +208,7 @@ async def _page(response: aiohttp.ClientResponse, max_bytes: int) -> Download:
     return Download(str(response.url), page_kind(content_type, data), charset_of(content_type), data)
 
 
-def _next(current: URL, location: str, allow: AllowList) -> URL:
+def _redirect_target(current: URL, location: str, allow: AllowList) -> URL:
     """Return the checked address that a redirect leads to."""
     try:
         target = str(current.join(URL(location.strip())))
@@ -407,7 +407,7 @@ class DirectReader:
                     left_s -= anyio.current_time() - began
                 if isinstance(got, Download):
                     return got
-                target = _next(target, got, self._allow)
+                target = _redirect_target(target, got, self._allow)
         raise ToolError(f"more than {self._spec.max_redirects} redirects", reason="redirects", host=host)
 
     async def _exchange(self, session: aiohttp.ClientSession, url: URL, left_s: float) -> Download | str:
@@ -420,7 +420,7 @@ class DirectReader:
                     if response.status in _REDIRECTS and "Location" in response.headers:
                         return response.headers["Location"]
                     _check_status(response, host)
-                    return await _page(response, self._spec.max_bytes)
+                    return await _receive_page(response, self._spec.max_bytes)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _network_failure(error, host, self._spec.timeout_s) from None
         except ToolError as error:

@@ -91,7 +91,7 @@ def total_use(uses: Iterable[ToolUse]) -> ToolUse:
     return ToolUse(dict(requests), tuple(failures), lexical, empty)
 
 
-def _joined(pieces: Sequence[ToolResult]) -> ToolResult:
+def _join_results(pieces: Sequence[ToolResult]) -> ToolResult:
     texts: list[str] = []
     sources: list[Source] = []
     unrecorded: dict[str, Unrecorded] = {}
@@ -141,7 +141,7 @@ class ToolWork:
     async def gather(self, pieces: Iterable[Callable[[], Awaitable[ToolResult]]]) -> ToolResult:
         """Run the pieces concurrently; their texts are joined in the order asked."""
         # Not in order of completion, as in WebDancer's demo: a resumed search has to read the same conversation.
-        return _joined(await self.ctx.gather(list(pieces)))
+        return _join_results(await self.ctx.gather(list(pieces)))
 
     async def attempt(self, piece: Piece, work: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
         """Return the result of `work`, or its failure as one: the agent reads of it and goes on. RunStopped passes."""

@@ -142,7 +142,7 @@ class _Visit:
         tools = self.work.tools
         if tools.extractor is None and not tools.records_pages:
             title, evidence, key = await self._local_evidence()
-            return self._result(title, evidence, [CallEvent(VisitCall.tool, self._request, key)])
+            return self._result_of_reading(title, evidence, [CallEvent(VisitCall.tool, self._request, key)])
         key = ""
         if tools.records_pages:
             page, key = await tools.page(self.work.ctx, self.step, self.url)
@@ -155,7 +155,7 @@ class _Visit:
             fetched.append(CallEvent(_PAGE, self.url, key))
         if tools.extractor is None:
             event = _read_by_words(self._request, key, self.max_chars, None)
-            return self._result(page.title, await self._by_words(page), fetched + [event])
+            return self._result_of_reading(page.title, await self._by_words(page), fetched + [event])
         return await self._extracted(tools.extractor, page, key, fetched)
 
     async def _extracted(
@@ -173,12 +173,12 @@ class _Visit:
                 unread = {"lexical": f"{error.kind}: {error}"[:_WHY_CHARS]}
             else:
                 event = CallEvent(VisitCall.tool, self._request, step)
-                return self._result(page.title, evidence.within(self.max_chars), fetched + [event])
+                return self._result_of_reading(page.title, evidence.within(self.max_chars), fetched + [event])
         evidence = await self._by_words(page)
         event = _read_by_words(self._request, key, self.max_chars, unread)
-        return self._result(page.title, evidence, fetched + [event], {piece: unread})
+        return self._result_of_reading(page.title, evidence, fetched + [event], {piece: unread})
 
-    def _result(
+    def _result_of_reading(
         self,
         title: str,
         evidence: Evidence,

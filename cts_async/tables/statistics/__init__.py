@@ -34,6 +34,7 @@ def diagnosis_tables(diagnosis: Diagnosis) -> tuple[DataTable, ...]:
     tables: dict[str, DataTable] = {}
     for name, statistic in statistics():
         try:
+            # As a list: a generator of a plug-in would fail only where it is read.
             computed = plugins.guarded(plugins.STATISTICS, name, _tables_of, statistic, diagnosis)
         except plugins.Broken as error:
             plugins.warn(str(error))
@@ -55,6 +56,7 @@ def _tables_of(statistic: Statistic, diagnosis: Diagnosis) -> list[DataTable]:
 def statistics() -> tuple[tuple[str, Statistic], ...]:
     """All statistics by name, in the order of their tables."""
     entries: list[tuple[str, Statistic]] = list(plugins.load_all(plugins.STATISTICS))
+    # A plug-in may have the ORDER of another statistic: then the name decides, on every machine alike.
     entries.sort(key=lambda entry: (float(entry[1].ORDER), entry[0]))
     return tuple(entries)
 
@@ -68,6 +70,7 @@ def run_rows(diagnosis: Diagnosis) -> list[tuple[dict[str, Any], SystemDiagnosis
     rows: list[tuple[dict[str, Any], SystemDiagnosis]] = []
     for run in diagnosis.systems:
         label, clarifier, k = run.system.label, run.system.clarifier, run.system.k
+        # The paper names rows by the model that asks.
         model = clarifier
         if n_runs[clarifier, k] > 1:
             model = label

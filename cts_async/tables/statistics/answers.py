@@ -21,7 +21,8 @@ def _given_away(diagnosis: Diagnosis) -> DataTable:
     rows = []
     for row, run in run_rows(diagnosis):
         disclosed = run.given_away
-        if disclosed is None:  # q or q* is not recorded
+        # Question files may have no intent: then what is told beyond the question is unknown, not nothing.
+        if disclosed is None:
             continue
         row["known"] = disclosed.n_known
         row["over_informing"] = disclosed.n_over_informing
@@ -47,7 +48,8 @@ def _unknown_wording(diagnosis: Diagnosis) -> DataTable:
     rows = []
     for row, run in run_rows(diagnosis):
         wording = run.system.unknown_wording
-        if wording is not None:  # without a journal, or its answers, nothing is known of their wording
+        # Results have `unknown` for all of them; only the journal has the words. A run may lack it.
+        if wording is not None:
             row["exact"] = wording.exact
             row["paraphrased"] = wording.paraphrased
             rows.append(row)

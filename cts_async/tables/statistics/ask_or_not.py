@@ -48,6 +48,7 @@ def _known_counts(diagnosis: Diagnosis) -> DataTable:
     """Score and gain by the number of known answers (table 7's classes), of the runs with scores."""
     rows: list[dict[str, Any]] = []
     for fields, run in run_rows(diagnosis):
+        # Conversations and runs that stop before the search have answers, and no scores.
         if not any(count.score for count in run.known_counts):
             continue
         for count in run.known_counts:
@@ -113,6 +114,7 @@ def _brier(diagnosis: Diagnosis) -> str:
     calibration = diagnosis.calibration
     if calibration is None:
         return ""
+    # Where every answer is known, or none, always saying the mean has no error to compare with.
     skill = "-"
     if calibration.skill is not None:
         skill = f"{calibration.skill:+.3f}"
@@ -128,6 +130,7 @@ def _ask_or_not(diagnosis: Diagnosis) -> DataTable:
         row["n"] = frontier.n
         row["never"] = frontier.never.mean_score
         row["always"] = frontier.always.mean_score
+        # The best threshold of these very instances is too good: `validated` is the one to quote.
         row["best_threshold"] = frontier.best.threshold
         row["best_share"] = frontier.best.share_asked
         row["best_mean"] = frontier.best.mean_score
@@ -175,6 +178,7 @@ def _frontier_points(diagnosis: Diagnosis) -> DataTable:
     )
     title, caption = "The frontier of asking less", "From never asking (orig) to always asking (the run)."
     shown = 0
+    # Of several runs the points would be pages of numbers; JSON and CSV have them all, and the report draws them.
     if len(frontiers) == 1:
         shown = _POINTS_SHOWN
     return DataTable("frontier", title, caption, columns, rows, shown=shown)

@@ -18,6 +18,7 @@ def tables(diagnosis: Diagnosis) -> Iterator[DataTable]:
     regions = _region_rows(diagnosis)
     yield _progress(diagnosis)
     yield _table_4(diagnosis)
+    # The paper's table 5 is of one question; 10 has all turns.
     yield _table_5([row for row in regions if row["k"] == 1])
     yield _table_7(diagnosis)
     yield _table_8(diagnosis)
@@ -31,6 +32,7 @@ def _progress(diagnosis: Diagnosis) -> DataTable:
         row["n"] = len(system.rows)
         row["failed"] = system.n_failed
         row["missing"] = system.n_missing
+        # They were asked and answered before: the tables below count them.
         row["failed_later"] = system.n_failed_later
         row["scored"] = sum(instance.score is not None for instance in system.rows)
         rows.append(row)
@@ -57,7 +59,8 @@ def _table_4(diagnosis: Diagnosis) -> DataTable:
         row["ua_unknown_rate"] = run.unknowns.ua_unknown_rate
         row["cq_region_rate"] = cq_region_rate(run.regions)
         rows.append(row)
-    columns = (Column("n", text("n")), *rates("ua_unknown_rate", "cq_region_rate"))
+    columns = [Column("n", text("n"))]
+    columns += rates("ua_unknown_rate", "cq_region_rate")
     caption = (
         "ua_unknown_rate: fraction of answers labeled unknown. cq_region_rate: fraction of clarification "
         "questions about region/location."
@@ -93,6 +96,7 @@ def _table_5(rows: Sequence[Row]) -> DataTable:
 
 
 def _table_7(diagnosis: Diagnosis) -> DataTable:
+    # As many columns as the run with the most questions needs.
     max_k = max((run.system.k for run in diagnosis.systems), default=0)
     columns = list(rates("all_unknown"))
     for count in range(1, max_k + 1):
@@ -110,6 +114,7 @@ def _table_7(diagnosis: Diagnosis) -> DataTable:
 
 
 def _table_8(diagnosis: Diagnosis) -> DataTable:
+    # Over all runs: the paper gives one range for each k.
     ranges = unknown_ranges(turn for run in diagnosis.systems for turn in run.regions)
     rows: list[Row] = []
     for k, (lowest, highest) in ranges.items():

@@ -33,6 +33,7 @@ def _types(diagnosis: Diagnosis) -> DataTable:
     rows = []
     for budget in diagnosis.budgets:
         for profile in budget.profiles:
+            # A type may be asked without any answer on record, as in runs that stop after the questions.
             low, high = profile.interval or (None, None)
             row: dict[str, Any] = {"k": budget.k, "type": profile.kind}
             row["questions"] = profile.n
@@ -40,6 +41,7 @@ def _types(diagnosis: Diagnosis) -> DataTable:
             row["answerability"] = profile.answerability
             row["answerability_low"] = low
             row["answerability_high"] = high
+            # Without a run of orig there is no gain.
             gain = budget.gains.get(profile.kind)
             row |= interval_fields("gain", gain)
             row["gain_questions"] = 0
@@ -67,12 +69,14 @@ def _types_by_turn(diagnosis: Diagnosis) -> DataTable:
     n_turns = max((budget.k for budget in diagnosis.budgets), default=0)
     rows = []
     for budget in diagnosis.budgets:
-        if budget.k == 1:  # its only turn is the table of types
+        # With one question the only turn is the table of types.
+        if budget.k == 1:
             continue
         for profile in budget.profiles:
             row: dict[str, Any] = {"k": budget.k, "type": profile.kind}
             for turn in range(1, n_turns + 1):
                 n_asked, n_known = 0, 0
+                # Budgets of fewer questions share the columns of the largest one.
                 if turn <= len(profile.by_turn):
                     n_asked, n_known = profile.by_turn[turn - 1]
                 row[f"questions_{turn}"] = n_asked
