@@ -157,6 +157,8 @@ _BLANKED = (
 )
 _ADDED_NOTES = re.compile(rf',"notes":\{{"calls":\[(?:\{{(?:"\w+":(?:{_STRING}|\d+),?)*\}},?)*\]\}}')
 """What later agents note in a turn's step of the calls before it."""
+_ADDED_VERSION = re.compile(r'\A\{\n  "version": "[^"]*",\n(?=  "n": )')
+"""Who wrote a `summary.json`, which only later versions say."""
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{10,}(?:e-?\d+)?")
 
 
@@ -165,6 +167,7 @@ def normalised(text: str) -> str:
 
     The last digits of a float are those of a processor's vector instructions.
     """
+    text = _ADDED_VERSION.sub("{\n", text)
     for pattern in _BLANKED:
         text = pattern.sub("-", text)
     text = _ADDED_TABLE.sub("", text)

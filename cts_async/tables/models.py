@@ -59,7 +59,7 @@ def model_entries(
     Roles are those that a model plays without options. Raises UsageError for an unknown name.
     """
     usual = choose_roles(RunConfig(models=("a model",)), catalogue.roles)
-    # Without -m the embedded model asks, so that a first run needs no key.
+    # As in `cts run` without options: -m is the embedded model by default.
     players = {"clarifier": "local", "support": usual.support, "judge": usual.judges[0], "agent": usual.agent}
     if "extractor" in catalogue.roles:
         players["extractor"] = catalogue.roles["extractor"]

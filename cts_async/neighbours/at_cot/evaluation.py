@@ -149,7 +149,13 @@ def evaluate_finished(runs: Sequence[RunSummary], config: EvaluationConfig) -> C
     instances = [instance for instance in dataset.instances() if instance.id in ids]
     judgments = open_judgments(config, dataset, instances)
     scorer = open_scorer(config.encoder)
-    return evaluate_conversations(dataset, instances, directories, judgments, scorer, config, lambda *_: None)
+    return evaluate_conversations(
+        dataset, instances, directories, judgments, scorer, config, _without_progress
+    )
+
+
+def _without_progress(task: str, done: int, total: int) -> None:
+    """What `cts report` shows while it evaluates."""
 
 
 def evaluate_conversations(
@@ -425,8 +431,8 @@ def turn_table(
         row: dict[str, Any] = {"turn": turn, "scheme": scheme}
         for mode in modes:
             row |= _turn_cell(by_turn, measure, mode, turn, scheme)
-        has_scores = any(row[f"{mode}_n"] for mode in modes)
-        if has_scores or turn == 0:
+        n_scores = sum(row[f"{mode}_n"] for mode in modes)
+        if n_scores or turn == 0:
             if published_column:
                 row |= _published_turn(published_column, turn, scheme, modes)
             row["judgments"] = caption
