@@ -67,6 +67,7 @@ NOT_COMMANDS = ("make ", ". .venv", "export ", "pip install", "split ", "everywh
 PROSE = {
     "cli -> viewer": "which package imports which; tests/test_layering.py",
     "cli/run.py ": "the way of a command through the modules",
+    "runs/manifest.py ": "the way of a run through the modules that read it",
     "q --Clarifier-->": "the protocol as a picture",
     "gold.jsonl\n{": "three files, written by `save_files`",
     "python3 -c": "converts a pickle of others, which runs what stands in it",
