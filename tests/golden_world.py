@@ -201,6 +201,9 @@ _ENDS = re.compile(r'(\s*"\w*low"): (-?[\d.e+-]+),\n(\s*"\w*high"): \2(,?)(?=\n|
 
 def without_added(path: Path, lines: list[str]) -> list[str]:
     """Remove what later versions add to pretty-printed JSON and to CSV."""
+    # The version that wrote a summary, already blanked, stands first; 0.7.0 did not name it.
+    if path.name == "summary.json" and lines[1:2] == ["  -,"]:
+        lines = lines[:1] + lines[2:]
     if path.suffix != ".csv" or not lines:
         kept_lines = "\n".join(line for line in lines if not _ADDED_LINE.fullmatch(line))
         kept_lines = _ADDED_TABLE.sub("", kept_lines)

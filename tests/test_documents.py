@@ -65,8 +65,9 @@ ONLY_PARSED = {
 NOT_COMMANDS = ("make ", ". .venv", "export ", "pip install", "split ", "everywhere$", "machine ")
 """Lines that are typed into a shell, and are no commands of ours; targets of make: tests/test_readme.py."""
 PROSE = {
-    "cli -> neighbours": "which package imports which; tests/test_layering.py",
+    "cli -> viewer": "which package imports which; tests/test_layering.py",
     "cli/run.py ": "the way of a command through the modules",
+    "runs/manifest.py ": "the way of a run through the modules that read it",
     "q --Clarifier-->": "the protocol as a picture",
     "gold.jsonl\n{": "three files, written by `save_files`",
     "python3 -c": "converts a pickle of others, which runs what stands in it",
