@@ -48,10 +48,15 @@ def running(n_done: int = 0, lanes: Sequence[LiveLane] = (OPENAI,), **fields: An
 
 
 def end_one_more(directory: Path, id: str, score: float) -> None:
-    """Append the line of another instance, as the run would."""
+    """Append the line of another instance, as the run would; `score` is a whole number of points."""
     line = json.loads((directory / "results.jsonl").read_text().splitlines()[0])
+    nuggets = [
+        {"id": "N1", "weight": score, "coverage": "full"},
+        {"id": "N2", "weight": 100 - score, "coverage": "none"},
+    ]
+    line |= {"id": id, "nuggets": nuggets, "restore_score_100": score}
     with (directory / "results.jsonl").open("a") as file:
-        file.write(json.dumps({**line, "id": id, "restore_score_100": score}) + "\n")
+        file.write(json.dumps(line) + "\n")
 
 
 def test_page_of_a_growing_run_updates_itself(page: Page, viewer: Viewer, growing: Path) -> None:
