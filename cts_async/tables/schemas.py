@@ -1,8 +1,9 @@
 """The fields of a run's files as they are written, and the JSON Schemas (draft 2020-12) that are made of them.
 
-Each class is an object in one of the files; its text and those of its fields are the schema's descriptions. They say
-what this version writes, and what kept runs of version 0.6 and later have. The readers in `cts_async.runs` accept more,
-such as null for an absent field, since earlier versions wrote it, and a file may be damaged or edited.
+Each class is an object in one of the files, hence its name; its text and those of its fields are the schema's
+descriptions. They say what this version writes, and what kept runs of version 0.6 and later have. The readers in
+`cts_async.runs` accept more, such as null for an absent field, since earlier versions wrote it, and a file may be
+damaged or edited.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ FixedTemperature = Annotated[
 
 
 @_described
-class Error(TypedDict):
+class ErrorJson(TypedDict):
     """why an instance failed for good; never a score"""
 
     step: str
@@ -70,13 +71,13 @@ class Error(TypedDict):
     message: str
 
 
-class Nugget(TypedDict):
+class NuggetJson(TypedDict):
     id: str
     weight: Annotated[float, Field(gt=0)]
     coverage: Coverage
 
 
-class ToolFailures(TypedDict):
+class ToolFailuresJson(TypedDict):
     tool: str
     host: str
     reason: str
@@ -86,14 +87,14 @@ class ToolFailures(TypedDict):
 # --- run.json
 
 
-class DataIdentity(TypedDict, total=False):
+class DataIdentityJson(TypedDict, total=False):
     name: str
     sha256: str | None
     gold_sha256: str | None
 
 
 @_described
-class Identity(TypedDict, total=False):
+class IdentityJson(TypedDict, total=False):
     """everything that determines the results: a resumed run must agree with it"""
 
     system: str
@@ -101,7 +102,7 @@ class Identity(TypedDict, total=False):
     task: str
     scheme: str
     mode: str
-    data: DataIdentity
+    data: DataIdentityJson
     answers: dict[str, Any]
     rewrites: dict[str, Any]
     """rewritten queries that were given"""
@@ -130,7 +131,7 @@ class Identity(TypedDict, total=False):
     join: str
 
 
-class DataFiles(TypedDict, total=False):
+class DataFilesJson(TypedDict, total=False):
     spec: str
     path: str
     gold: str | None
@@ -141,7 +142,7 @@ class DataFiles(TypedDict, total=False):
 
 
 @_described
-class Session(TypedDict):
+class SessionJson(TypedDict):
     start: str
     end: str | None
     wall_s: float | None
@@ -155,12 +156,12 @@ class Session(TypedDict):
 
 
 @_described
-class Run(TypedDict):
-    identity: Identity
+class RunJson(TypedDict):
+    identity: IdentityJson
     command: NotRequired[str]
     config_files: NotRequired[Texts]
     """where the user has a cts.toml: the files that the last command read, each over those before it"""
-    data: NotRequired[DataFiles]
+    data: NotRequired[DataFilesJson]
     tools: NotRequired[dict[str, Any]]
     players: NotRequired[dict[str, str | None]]
     """who plays which role"""
@@ -183,32 +184,32 @@ class Run(TypedDict):
     """of cts judge: the journal that several folders share"""
     version: str
     """of cts_async, in the last session"""
-    sessions: list[Session]
+    sessions: list[SessionJson]
 
 
 # --- steps.jsonl
 
 
-class Usage(TypedDict, total=False):
+class UsageJson(TypedDict, total=False):
     """tokens charged, failed attempts included"""
 
     input: Count
     output: Count
 
 
-class Assumed(TypedDict):
+class AssumedJson(TypedDict):
     """what a budget counts for attempts whose charge is unknown"""
 
     tokens: Count
     usd: float
 
 
-class FailedAttempt(TypedDict):
+class FailedAttemptJson(TypedDict):
     kind: str
     message: str
     latency_s: float
     text: NotRequired[str]
-    usage: NotRequired[Usage]
+    usage: NotRequired[UsageJson]
 
 
 @with_config(
@@ -221,7 +222,7 @@ class FailedAttempt(TypedDict):
         },
     )
 )
-class Step(TypedDict):
+class StepJson(TypedDict):
     key: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
     """digest of everything that determines the step"""
     ok: bool
@@ -238,10 +239,10 @@ class Step(TypedDict):
     error: NotRequired[dict[str, Any]]
     latency_s: NotRequired[float]
     """seconds of the attempt that succeeded"""
-    assumed: NotRequired[Assumed]
-    usage: NotRequired[Usage]
+    assumed: NotRequired[AssumedJson]
+    usage: NotRequired[UsageJson]
     attempts: NotRequired[Count]
-    failed_attempts: NotRequired[list[FailedAttempt]]
+    failed_attempts: NotRequired[list[FailedAttemptJson]]
     time: float
     """when it ended, seconds since 1970"""
 
@@ -250,18 +251,18 @@ class Step(TypedDict):
 
 
 @_described
-class ToolUse(TypedDict):
+class ToolUseJson(TypedDict):
     searches: Count
     visits: Count
     others: NotRequired[dict[str, Count]]
     """requests to further tools, by name"""
-    failed: list[ToolFailures]
+    failed: list[ToolFailuresJson]
     lexical: Count
     """pages read without a model"""
 
 
 @_described
-class Search(TypedDict):
+class SearchJson(TypedDict):
     model_calls: Count
     searches: Count
     visits: Count
@@ -271,11 +272,11 @@ class Search(TypedDict):
     """the agent was made to answer at its last turn"""
     made_up: NotRequired[Count]
     """tool responses that the agent wrote itself"""
-    tools: ToolUse
+    tools: ToolUseJson
 
 
 @_described
-class Turn(TypedDict, total=False):
+class TurnJson(TypedDict, total=False):
     offered: Texts
     """questions or queries that the Clarifier offered"""
     types: Texts
@@ -286,7 +287,7 @@ class Turn(TypedDict, total=False):
     query: str
 
 
-class _Asked(TypedDict):
+class _AskedJson(TypedDict):
     """What every line of `cts run` and `cts converse` has."""
 
     id: str
@@ -295,11 +296,11 @@ class _Asked(TypedDict):
     blurred_query: Query
     scheme: NotRequired[str]
     mode: NotRequired[str]
-    turns: NotRequired[list[Turn]]
+    turns: NotRequired[list[TurnJson]]
     further: NotRequired[Further]
 
 
-class Answered(_Asked):
+class AnsweredJson(_AskedJson):
     """an instance of cts run with an answer"""
 
     k: Count
@@ -308,13 +309,13 @@ class Answered(_Asked):
     rewritten_query: NotRequired[str | None]
     answer: str
     answer_from: NotRequired[AnswerFrom]
-    search: NotRequired[Search]
+    search: NotRequired[SearchJson]
     judge: NotRequired[Judge]
-    nuggets: NotRequired[list[Nugget] | None]
+    nuggets: NotRequired[list[NuggetJson] | None]
     restore_score_100: NotRequired[RestoreScore]
 
 
-class Unsearched(_Asked):
+class UnsearchedJson(_AskedJson):
     """an instance of cts run --stop-after"""
 
     k: Count
@@ -323,7 +324,7 @@ class Unsearched(_Asked):
     rewritten_query: NotRequired[str]
 
 
-class Conversation(TypedDict):
+class ConversationJson(TypedDict):
     """a conversation of cts converse"""
 
     id: str
@@ -335,10 +336,10 @@ class Conversation(TypedDict):
     answers: NotRequired[Texts]
     scheme: str
     mode: str
-    turns: list[Turn]
+    turns: list[TurnJson]
 
 
-class BuiltGold(TypedDict):
+class BuiltGoldJson(TypedDict):
     """an intent of cts gold"""
 
     id: str
@@ -347,7 +348,7 @@ class BuiltGold(TypedDict):
     gold: dict[str, Any]
     answer: str
     answer_from: NotRequired[str]
-    search: NotRequired[Search]
+    search: NotRequired[SearchJson]
     sources: list[dict[str, Any]]
     evidence: NotRequired[dict[str, Any]]
     grounding: NotRequired[Any]
@@ -356,7 +357,7 @@ class BuiltGold(TypedDict):
 
 
 @_described
-class FailedInstance(_Asked):
+class FailedInstanceJson(_AskedJson):
     """an instance that failed, with what was made before; version 0.11 and before wrote the error alone"""
 
     k: NotRequired[Count]
@@ -366,35 +367,35 @@ class FailedInstance(_Asked):
     answer: NotRequired[str]
     """only the judge failed: further judges label it all the same"""
     answer_from: NotRequired[AnswerFrom]
-    search: NotRequired[Search]
+    search: NotRequired[SearchJson]
     judge: NotRequired[str]
     """who failed to label the answer"""
-    error: Error
+    error: ErrorJson
 
 
 # --- judgments/JUDGE.jsonl, per_item.jsonl
 
 
-class Verdict(TypedDict):
+class VerdictJson(TypedDict):
     """a verdict"""
 
     id: str
     fused_query: NotRequired[str]
     judge: Judge
-    nuggets: list[Nugget] | None
+    nuggets: list[NuggetJson] | None
     restore_score_100: RestoreScore
     answer_digest: NotRequired[AnswerDigest]
     answer: NotRequired[str]
 
 
-class FailedVerdict(TypedDict):
+class FailedVerdictJson(TypedDict):
     """an answer that the judge failed to label"""
 
     id: str
     system: NotRequired[str]
     fused_query: NotRequired[Intent]
     blurred_query: NotRequired[Query]
-    error: Error
+    error: ErrorJson
     judge: str
     answer_digest: NotRequired[AnswerDigest]
     answer: NotRequired[str]
@@ -403,7 +404,7 @@ class FailedVerdict(TypedDict):
 # --- summary.json
 
 
-class JudgeSummary(TypedDict):
+class JudgeSummaryJson(TypedDict):
     n_expected: Count
     n_scored: Count
     n_failed: Count
@@ -417,7 +418,7 @@ class JudgeSummary(TypedDict):
 
 
 @_described
-class ToolCalls(TypedDict):
+class ToolCallsJson(TypedDict):
     asked: Count
     failed: Count
     worked: float | None
@@ -425,18 +426,18 @@ class ToolCalls(TypedDict):
 
 
 @_described
-class ToolHealth(TypedDict):
-    searches: ToolCalls
-    visits: ToolCalls
-    others: NotRequired[dict[str, ToolCalls]]
+class ToolHealthJson(TypedDict):
+    searches: ToolCallsJson
+    visits: ToolCallsJson
+    others: NotRequired[dict[str, ToolCallsJson]]
     """further tools, by name"""
     read_lexically: Count
-    failures: list[ToolFailures]
+    failures: list[ToolFailuresJson]
     other_failures: Count
 
 
 @_described
-class RunSummary(JudgeSummary):
+class RunSummaryJson(JudgeSummaryJson):
     """of a run, or of judged candidates"""
 
     version: NotRequired[str]
@@ -445,7 +446,7 @@ class RunSummary(JudgeSummary):
     """the same as n_scored"""
     judge: str | None
     """the scoring judge"""
-    judges: dict[str, JudgeSummary]
+    judges: dict[str, JudgeSummaryJson]
     judge_failures: NotRequired[dict[str, Annotated[int, Field(ge=1)]]]
     """by judge: of its n_failed, the answers that it failed to label; absent without any"""
     agreement: list[dict[str, Any]]
@@ -470,18 +471,18 @@ class RunSummary(JudgeSummary):
     """median over the instances of the seconds that their model calls took"""
     cost_usd: CostUsd
     wall_s: float
-    tool_health: ToolHealth
+    tool_health: ToolHealthJson
     smoke_test: SmokeTest
     made_up: NotRequired[MadeUp]
 
 
-class NuggetsPerIntent(TypedDict):
+class NuggetsPerIntentJson(TypedDict):
     mean: float | None
     min: Count | None
     max: Count | None
 
 
-class Grounding(TypedDict):
+class GroundingJson(TypedDict):
     mean: float | None
     grounded: Count
     grounded_share: float | None
@@ -489,18 +490,18 @@ class Grounding(TypedDict):
 
 
 @_described
-class GoldSummary(TypedDict):
+class GoldSummaryJson(TypedDict):
     """of cts gold"""
 
     n_expected: Count
     n_done: Count
     n_failed: Count
     nuggets: Count
-    nuggets_per_intent: NuggetsPerIntent
+    nuggets_per_intent: NuggetsPerIntentJson
     weights: dict[str, Count]
     """number of nuggets by weight"""
     sources_per_nugget: float | None
-    grounding: Grounding
+    grounding: GroundingJson
     repaired: Count
     """intents whose reply was asked for again"""
     evidence_limited: Count
@@ -520,15 +521,15 @@ _FILES: Final[Mapping[str, tuple[str, Any]]] = {
     "judgments": (
         "A line of judgments/JUDGE.jsonl, or of per_item.jsonl (cts judge --candidates): one verdict; a later line with "
         "the same id supersedes an earlier one",
-        Verdict | FailedVerdict,
+        VerdictJson | FailedVerdictJson,
     ),
     "results": (
         "A line of results.jsonl: one finished instance; a later line with the same id supersedes an earlier one",
-        Answered | Unsearched | Conversation | BuiltGold | FailedInstance,
+        AnsweredJson | UnsearchedJson | ConversationJson | BuiltGoldJson | FailedInstanceJson,
     ),
-    "run": ("run.json: what determines a run, and each execution of its command", Run),
-    "steps": ("A line of steps.jsonl, the journal: one executed step", Step),
-    "summary": ("summary.json: what a run's files add up to", RunSummary | GoldSummary),
+    "run": ("run.json: what determines a run, and each execution of its command", RunJson),
+    "steps": ("A line of steps.jsonl, the journal: one executed step", StepJson),
+    "summary": ("summary.json: what a run's files add up to", RunSummaryJson | GoldSummaryJson),
 }
 
 

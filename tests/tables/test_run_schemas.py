@@ -77,7 +77,7 @@ def test_schema_of_the_manifest_describes_what_its_reader_reads() -> None:
     definitions = SCHEMAS["run"]["$defs"]
     assert described_fields(manifest.Manifest) - {"directory", "raw"} <= properties.keys()
     for part in (manifest.Identity, manifest.DataIdentity, manifest.DataFiles, manifest.Session):
-        assert described_fields(part) <= definitions[part.__name__]["properties"].keys()
+        assert described_fields(part) <= definitions[f"{part.__name__}Json"]["properties"].keys()
 
 
 def test_schemas_are_valid() -> None:

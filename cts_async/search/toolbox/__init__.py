@@ -258,7 +258,7 @@ def failure_text(failure: Mapping[str, Any] | None, name: str = "error") -> str:
 # --- A tool
 
 
-class Label(NamedTuple):
+class TraceLabel(NamedTuple):
     """What one kind of event is called where people see a search, in the languages of the viewer."""
 
     symbol: str
@@ -290,7 +290,7 @@ class Tool(ABC):
     """Another one where the same call has another result; part of the run's identity and of the steps' keys."""
     service: ClassVar[str] = ""
     """The table of cts.toml that says who answers it, "search" or "visit"; "" if it needs no service."""
-    labels: ClassVar[Mapping[str, Label]]
+    labels: ClassVar[Mapping[str, TraceLabel]]
     """By kind of event; its own name, at least."""
     parameters: ClassVar[Mapping[str, Mapping[str, Any]]]
     """The JSON schema of each parameter, without descriptions; all are required."""
@@ -404,9 +404,9 @@ class Toolbox:
                 return tool
         return None
 
-    def labels(self) -> dict[str, Label]:
+    def labels(self) -> dict[str, TraceLabel]:
         """What the events of the tools are called, by kind."""
-        labels: dict[str, Label] = {}
+        labels: dict[str, TraceLabel] = {}
         for tool in self.tools:
             labels.update(tool.labels)
         return labels

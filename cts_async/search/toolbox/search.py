@@ -14,12 +14,12 @@ from cts_async.search.toolbox import (
     CallEvent,
     CallRecords,
     InvalidArguments,
-    Label,
     Piece,
     Tool,
     ToolCall,
     ToolResult,
     ToolWork,
+    TraceLabel,
     Wording,
     failure_text,
 )
@@ -110,7 +110,7 @@ class SearchTool(Tool):
     aliases = ("web_search", "google_search", "google")
     requests = "searches"
     service = "search"
-    labels: ClassVar[Mapping[str, Label]] = {"search": Label("⌕", "Search", "搜索")}
+    labels: ClassVar[Mapping[str, TraceLabel]] = {"search": TraceLabel("⌕", "Search", "搜索")}
     parameters: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "query": {"type": "array", "items": {"type": "string"}}
     }

@@ -19,12 +19,12 @@ from cts_async.search.toolbox import (
     CallEvent,
     CallRecords,
     InvalidArguments,
-    Label,
     Piece,
     Tool,
     ToolCall,
     ToolResult,
     ToolWork,
+    TraceLabel,
     Unrecorded,
     Wording,
     failure_text,
@@ -243,9 +243,9 @@ class VisitTool(Tool):
     aliases = ("visit_page", "browse", "open", "fetch")
     requests = "visits"
     service = "visit"
-    labels: ClassVar[Mapping[str, Label]] = {
-        "visit": Label("↗", "Visit", "访问网页"),
-        _PAGE: Label("▤", "Page", "网页"),
+    labels: ClassVar[Mapping[str, TraceLabel]] = {
+        "visit": TraceLabel("↗", "Visit", "访问网页"),
+        _PAGE: TraceLabel("▤", "Page", "网页"),
     }
     parameters: ClassVar[Mapping[str, Mapping[str, Any]]] = {
         "url": {"type": ["string", "array"], "items": {"type": "string"}},

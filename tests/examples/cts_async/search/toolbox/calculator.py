@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Final
 from cts_async.errors import ToolError
 from cts_async.search.toolbox import (
     InvalidArguments,
-    Label,
     Tool,
     ToolCall,
     ToolResult,
     ToolWork,
+    TraceLabel,
     Wording,
 )
 from cts_async.search.tools import AgentSettings
@@ -71,7 +71,7 @@ class Calculator(Tool):
     name = CalculatorCall.tool
     aliases = ("calc", "calculate")
     requests = "calculations"
-    labels: ClassVar[Mapping[str, Label]] = {"calculator": Label("=", "Calculation", "计算")}
+    labels: ClassVar[Mapping[str, TraceLabel]] = {"calculator": TraceLabel("=", "Calculation", "计算")}
     parameters: ClassVar[Mapping[str, Mapping[str, Any]]] = {"expression": {"type": "string"}}
     wording: ClassVar[Mapping[str, Wording]] = {
         "en": Wording(
