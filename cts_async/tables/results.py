@@ -213,7 +213,7 @@ def difference_to(scores: JudgeScores, orig: RunSummary | None) -> Difference | 
         return None
     for orig_scores in orig.judges:
         if orig_scores.judge == scores.judge:
-            # By the same judge only: judges differ in how strict they are.
+            # By the same judge only: else it would be a difference of judges, not of systems.
             of_orig, of_system = orig_scores.paired(scores)
             return paired_difference(of_system, of_orig)
     return None

@@ -106,7 +106,7 @@ def _progress(live: LiveFile) -> Iterator[str]:
     for part in live["parts"]:
         if part["note"]:
             yield part["note"]
-            return  # the parts share their providers: one reason explains them all
+            return  # the first one: all of this stands on one line
 
 
 def _time_left(seconds: float | None) -> str:
