@@ -170,6 +170,19 @@ class RunJson(TypedDict):
     embedded: NotRequired[bool]
     """the embedded model plays a role"""
     demo: NotRequired[MadeUp]
+    run_version: NotRequired[Annotated[int, Field(ge=1)]]
+    """the number of the version: NAME.vN is version N of NAME"""
+    lineage: NotRequired[str]
+    """the name of the system, where it differs from that of the first version's folder: of the runs of one lineage in a
+    folder the newest is shown"""
+    changed: NotRequired[Texts]
+    """what changed from the version before"""
+    changed_from: NotRequired[str]
+    """the folder of that version"""
+    reuses: NotRequired[bool]
+    """steps of other runs may be taken"""
+    shares_sampled: NotRequired[bool]
+    """sampled steps were taken from other systems' runs, too"""
     fixed_temperature: NotRequired[FixedTemperature]
     n_expected: Count
     n_answers: NotRequired[Count]
@@ -245,6 +258,8 @@ class StepJson(TypedDict):
     failed_attempts: NotRequired[list[FailedAttemptJson]]
     time: float
     """when it ended, seconds since 1970"""
+    reused: NotRequired[str]
+    """the run that executed the step, and paid for it: its folder, below that of the runs"""
 
 
 # --- results.jsonl
@@ -437,6 +452,19 @@ class ToolHealthJson(TypedDict):
 
 
 @_described
+class ReusedJson(TypedDict):
+    """steps that were taken from other runs, and what they took there"""
+
+    steps: Count
+    of_steps: Count
+    """all finished steps, those that the run executed itself included"""
+    calls: Count
+    tokens: dict[str, dict[str, Count]]
+    priced_usd: float
+    unpriced_models: Count
+
+
+@_described
 class RunSummaryJson(JudgeSummaryJson):
     """of a run, or of judged candidates"""
 
@@ -470,6 +498,7 @@ class RunSummaryJson(JudgeSummaryJson):
     latency_per_instance_s: NotRequired[float | None]
     """median over the instances of the seconds that their model calls took"""
     cost_usd: CostUsd
+    reused: NotRequired[ReusedJson]
     wall_s: float
     tool_health: ToolHealthJson
     smoke_test: SmokeTest
