@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -24,6 +25,7 @@ from cts_async.runs.finished import FailedItem, FinishedRun, Item, read_path
 from cts_async.runs.journal import InstanceSpending
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.selection import RunPath
+from cts_async.tables.overview import Overview
 
 if TYPE_CHECKING:
     import pandas
@@ -87,15 +89,21 @@ class Tables:
         return pandas.DataFrame(frame)
 
     def __repr__(self) -> str:
-        from cts_async.tables.overview import overview_text
-
-        return overview_text(self)
+        return self._overview().text()
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
-        from cts_async.tables.overview import overview_html
+        return self._overview().html()
 
-        return overview_html(self)
+    def _overview(self) -> Overview:
+        return Overview(
+            n_runs=len(self.paths),
+            n_by_status=Counter(row["status"] for row in self.instances),
+            n_nuggets=len(self.nuggets),
+            n_judgments=len(self.judges),
+            systems=self.systems,
+            remarks=self.remarks,
+        )
 
 
 @cache
