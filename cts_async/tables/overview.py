@@ -21,11 +21,13 @@ MOST_REMARKS: Final = 2
 """Rows and remarks that are shown: with counts, two caveats and hints that makes 25 lines at most."""
 _WIDTH: Final = 100
 """Columns at which sentences break."""
-_MAX_NAME: Final = 36
+_MAX_NAME: Final = 40
 _MAX_REMARK: Final = 120
 _STATUS: Final = ("scored", "unjudged", "unsearched", "failed", "unfinished")
-_COLUMNS: Final = (
-    Column("run", text("run"), numeric=False),
+_SYSTEM: Final = Column("system", text("system"), numeric=False)
+_VERSION: Final = Column("version", text("version"))
+_SUPPORT: Final = Column("support", text("support"), numeric=False)
+_SCORES: Final = (
     Column("agent", text("agent"), numeric=False),
     Column("judge", text("judge"), numeric=False),
     Column("n", text("n_scored")),
@@ -79,10 +81,17 @@ class Overview:
         )
 
     def _columns(self) -> Sequence[Column]:
-        """Return the columns to show: the caveat's only if there is one."""
+        """Return the columns to show: version, support and caveat only where there is something to tell apart."""
+        columns = [_SYSTEM]
+        if any(row["version"] > 1 for row in self.systems):
+            columns.append(_VERSION)
+        # References have no support.
+        if len({row["support"] for row in self.systems} - {None}) > 1:
+            columns.append(_SUPPORT)
+        columns += _SCORES
         if any(row["caveat"] for row in self.systems):
-            return (*_COLUMNS, _CAVEAT)
-        return _COLUMNS
+            columns.append(_CAVEAT)
+        return columns
 
     def _notes(self) -> Iterator[str]:
         """Yield sentences: how many systems are not shown, the caveats, the first remarks, and where the rows are."""

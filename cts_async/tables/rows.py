@@ -25,6 +25,7 @@ from cts_async.runs.finished import FailedItem, FinishedRun, Item, read_path
 from cts_async.runs.journal import InstanceSpending
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.selection import RunPath
+from cts_async.runs.versions import version_of
 from cts_async.tables.overview import Overview
 
 if TYPE_CHECKING:
@@ -214,6 +215,7 @@ def _about(run: FinishedRun) -> Row:
     return {
         "run": run.directory.name,
         "system": run.system,
+        "version": version_of(manifest_of(run.directory)).number,
         "support": run.support or None,
         "agent": run.players.get("agent"),
     }
