@@ -213,7 +213,8 @@ def save_python(block: Block) -> None:
         return
     Path("cell.py").write_text(block.text, encoding="utf-8")
     table = ModuleType("pandas")  # which this project does not need
-    table.DataFrame = list  # type: ignore[attr-defined]
+    table.DataFrame = dict  # type: ignore[attr-defined]
+    table.Series = lambda values, dtype: values  # type: ignore[attr-defined]
     with patch.dict(sys.modules, {"pandas": table}):
         runpy.run_path("cell.py")
 
