@@ -16,11 +16,12 @@ from cts_async.analysis.summary import ResultColumns, summarise_run
 from cts_async.errors import InputError, cut_end
 from cts_async.foreign_json import as_count, as_float, as_object, as_text
 from cts_async.records import caveats_in
-from cts_async.runs.directory import locker_exists
+from cts_async.runs.dependents import is_being_written
 from cts_async.runs.files import MANIFEST, RESULTS, STEPS, results_of
 from cts_async.runs.index import stat_of
 from cts_async.runs.journal import Spent
 from cts_async.runs.manifest import Manifest, require_manifest
+from cts_async.runs.removal import RunContent
 from cts_async.runs.results import no_fingerprint
 from cts_async.runs.versions import RunVersion, describe_changes, newest_versions, version_of
 from cts_async.tables.output import dollars
@@ -36,6 +37,7 @@ from cts_async.tables.table import (
     number,
     number_columns,
     text,
+    text_columns,
     with_caveats,
 )
 
@@ -127,8 +129,7 @@ def _listed_run(directory: Path, journals: dict[Path, Mapping[str, Spent]], *, e
     manifest = Manifest(directory=directory)
     try:
         manifest = require_manifest(directory)
-        session = manifest.last_session
-        is_running = bool(session.start) and not session.end and locker_exists(directory)
+        is_running = is_being_written(manifest)
         counts = _counts_of(manifest, journals, exact=exact, is_running=is_running)
     except (InputError, OSError) as error:
         return ListedRun(
@@ -373,3 +374,38 @@ def _age_text(current_time: float) -> Show:
         return f"{age_s // _DAY_S:.0f} d"
 
     return show
+
+
+# --- Runs that are to be removed
+
+
+def removal_table(runs: Sequence[ListedRun], contents: Sequence[RunContent]) -> DataTable:
+    """What removing runs takes away: instances, bytes, and what they cost. Their contents are in the same order."""
+    rows: list[Row] = []
+    for run, content in zip(runs, contents, strict=True):
+        rows.append(
+            {
+                "run": run.directory.name,
+                "changed": cut_end(describe_changes(run.version.changed), _MAX_CHANGES),
+                "instances": run.counts.n_scored + run.counts.n_failed + run.counts.n_unjudged,
+                "bytes": content.n_bytes,
+                "priced_usd": run.counts.priced_usd,
+                "unpriced_models": run.counts.unpriced_models,
+            }
+        )
+    columns = (
+        *text_columns("run", "changed"),
+        *number_columns(instances=","),
+        Column("size", lambda row: size_text(row["bytes"])),
+        Column("cost", _cost_text),
+    )
+    return DataTable("removed", "To be removed", "", columns, rows)
+
+
+def size_text(n_bytes: int) -> str:
+    """Format a size: `3 kB`, `1.2 MB`, `4.0 GB`."""
+    if n_bytes < 1e6:
+        return f"{n_bytes / 1e3:,.0f} kB"
+    if n_bytes < 1e9:
+        return f"{n_bytes / 1e6:,.1f} MB"
+    return f"{n_bytes / 1e9:,.1f} GB"
