@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cts_async.errors import InputError, UsageError, closest
+from cts_async.errors import UsageError
 from cts_async.runs.dependents import Dependent
 from cts_async.runs.directory import LOCK, locked
 from cts_async.runs.files import JUDGMENTS, MANIFEST, PROMPTS, RUN_FILES, SOURCES
@@ -51,24 +51,6 @@ class RunContent:
     """Everything else: it stays."""
     n_bytes: int
     """Size of `files`."""
-
-
-def run_named(word: str, folder: Path) -> Path:
-    """The run directory of a path, or of a name in the folder of runs. Raises InputError."""
-    path, inside = Path(word), folder / word
-    for directory in (path, inside):
-        if (directory / MANIFEST).is_file():
-            return directory
-    for directory in (path, inside):
-        if directory.is_dir():
-            raise InputError(directory, f"not a run directory: {MANIFEST} not found")
-    names: list[str] = []
-    if folder.is_dir():
-        names = [entry.name for entry in folder.iterdir() if entry.is_dir()]
-    near, hint = closest(word, names), ""
-    if near:
-        hint = f"; did you mean {near}?"
-    raise InputError(word, f"no such run, here or in {folder}/{hint}")
 
 
 def read_content(directory: Path) -> RunContent:

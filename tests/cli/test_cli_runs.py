@@ -175,3 +175,29 @@ def test_escapes_in_names_are_not_printed_when_removing(cts: Cts) -> None:
         done = cts("runs", "rm", f"x{ESC}", *words)
         assert "\x1b" not in done.out + done.err
     assert [path.name for path in Path("runs").rglob("*")] == [f"x{ESC}", f"y{ESC}"]
+
+
+# --- Differences
+
+
+def test_version_alone_is_compared_with_its_origin(cts: Cts) -> None:
+    two_versions(Path("runs"))
+    alone = cts("runs", "diff", "ask.v2", "--json")
+    assert (alone.code, alone.err) == (0, "")
+    assert alone.out == cts("runs", "diff", "runs/ask", "ask.v2", "--json").out
+    assert json.loads(alone.out)["settings"] == [{"name": "k", "before": 1, "after": 2}]
+    assert cts("runs", "diff", "ask").err == (
+        "cts: runs/ask: is the first version of its series; name the run to compare it with\n"
+    )
+    assert "version 2 of ask" in cts("runs", "diff", "ask.v2").out
+
+
+def test_escapes_in_a_manifest_are_visible_in_the_differences(cts: Cts) -> None:
+    _, second = two_versions(Path("runs"))
+    with changed_manifest(second) as manifest:
+        manifest["identity"][f"a{ESC}"] = f"b{ESC}"
+        manifest["changed"] = [ESC]
+        manifest["command"] = ESC
+    done = cts("runs", "diff", "ask.v2")
+    assert (done.code, "\x1b" in done.out) == (0, False)
+    assert "b[U+001B][31m" in done.out

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from made_runs import Row, made_run
 
-from cts_async.errors import InputError, RunLocked, UsageError
+from cts_async.errors import RunLocked, UsageError
 from cts_async.runs import removal
 from cts_async.runs.dependents import Dependent
 from cts_async.runs.directory import locked
-from cts_async.runs.removal import finish_removals, read_content, reasons_to_keep, remove_run, run_named
+from cts_async.runs.removal import finish_removals, read_content, reasons_to_keep, remove_run
 
 OURS = (
     *("steps.jsonl", "steps.jsonl.torn", "results.jsonl.torn", "summary.json", ".run.json.123", ".lock"),
@@ -173,16 +173,6 @@ def test_interrupted_before_the_move_or_after_the_last_deletion(tmp_path: Path) 
     (tmp_path / ".removing-v2" / "v2").mkdir(parents=True)
     assert finish_removals(tmp_path) == {"v2": ()}
     assert list(tmp_path.iterdir()) == []
-
-
-def test_runs_are_named_by_path_or_by_name(tmp_path: Path) -> None:
-    run = run_of(tmp_path)
-    (tmp_path / "folder").mkdir()
-    assert run_named("ask", tmp_path) == run_named(str(run), tmp_path / "none") == run
-    with pytest.raises(InputError, match="folder: not a run directory"):
-        run_named("folder", tmp_path)
-    with pytest.raises(InputError, match=r"aks: no such run, here or in .*; did you mean ask\?"):
-        run_named("aks", tmp_path)
 
 
 def test_run_is_kept_while_a_run_that_stays_needs_it(tmp_path: Path) -> None:
