@@ -5,6 +5,7 @@ steps.jsonl         the journal: one line for each executed step
 results.jsonl       one line for each finished instance (judged candidates: per_item.jsonl)
 judgments/          further judges' verdicts, a file for each judge
 prompts/            the prompts as they were used
+sources/            the source of the user's own roles as they played, LABEL.ROLE.SUFFIX
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ STEPS: Final = "steps.jsonl"
 SUMMARY: Final = "summary.json"
 JUDGMENTS: Final = "judgments"
 PROMPTS: Final = "prompts"
+SOURCES: Final = "sources"
 RUN_FILES: Final = (RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, "traces.jsonl", "live.json", "report.html")
 RUN_FOLDERS: Final = (JUDGMENTS, PROMPTS)
 REPORT: Final = "report.html"

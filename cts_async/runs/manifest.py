@@ -92,6 +92,10 @@ def _whole_number(value: Any) -> int | None:
     return None
 
 
+def _texts(value: Any) -> list[str]:
+    return [text for text in foreign_json.as_list(value) if isinstance(text, str)]
+
+
 def _well_formed_sessions(value: Any) -> list[Any]:
     """The sessions that can be read: a run can be read without them."""
     sessions = [session for session in foreign_json.as_list(value) if isinstance(session, dict)]
@@ -281,6 +285,16 @@ class Manifest(_Part):
     given: Annotated[GivenTexts, BeforeValidator(as_object)] = GivenTexts()
     version: _AnyText = ""
     """The version of this package that wrote it."""
+    run_version: Annotated[int | None, BeforeValidator(_whole_number)] = None
+    """Which version of its series the directory was made as (see `runs.versions`); None in runs up to 0.13."""
+    lineage: _NullableName = Field(default="", description="a name of one line")
+    """The name that series have in common which tables show as one system."""
+    changed: Annotated[tuple[str, ...], BeforeValidator(_texts)] = ()
+    """What changed from the version before, in a few words each."""
+    changed_from: _AnyText = ""
+    """The name of that version's directory."""
+    shares_sampled: Annotated[bool, BeforeValidator(lambda value: value is True)] = False
+    """Whether sampled steps were taken from runs of other systems (`--share-sampled`)."""
     recorded_command: _AnyText = Field(default="", alias="command")
     """As it is recorded: use `command` to show it."""
     embedded: _Truth = False
