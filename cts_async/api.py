@@ -62,7 +62,7 @@ def _words(runs: Sequence[PathText]) -> list[str]:
 
 @api_function
 def run(
-    model: Player | Sequence[Player] = "local",
+    model: Player | Sequence[Player] | None = None,
     k: int | Sequence[int] = 1,
     *,
     # Data and systems
@@ -120,9 +120,10 @@ def run(
 ) -> Tables:
     """Run or resume systems, as `cts run` does, and load them.
 
-    A system for each Clarifier `model` and number of questions `k`. Wherever a parameter names a model, a function will
-    do, too (see `role`); a path may be a text, and one path or text stands for several. Raises UsageError, which names
-    parameters, and RunStopped where the run ended early: then nothing is lost, and the same call resumes it.
+    A system for each Clarifier `model` and number of questions `k`; without a `model`, `every_role` is the Clarifier,
+    else the embedded model. Wherever a parameter names a model, a function will do, too (see `role`); a path may be a
+    text, and one path or text stands for several. Raises UsageError, which names parameters, and RunStopped where the
+    run ended early: then nothing is lost, and the same call resumes it.
 
     Data and systems:
         data: "sample", "hard518:DIR", "qulac:FILE", "clariq:PATH", or a .csv or .jsonl file
@@ -182,8 +183,11 @@ def run(
     from cts_async.runs.files import RESULTS
     from cts_async.watch.progress import RunGroup
 
+    if model is None:
+        model = every_role or "local"
     names = _Names()
-    options["models"] = names.of_players(options.pop("model"))
+    del options["model"]
+    options["models"] = names.of_players(model)
     options["ks"] = _questions(options.pop("k"))
     del options["quiet"]
     config = _config(RunConfig, names, options)

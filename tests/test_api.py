@@ -143,6 +143,11 @@ def test_loading_and_comparing_name_parameters(tmp_path: Path) -> None:
         cts_async.compare(tmp_path, baselines="orig")  # type: ignore[call-arg]
 
 
+def test_model_of_every_role_is_the_clarifier_where_none_is_named(tmp_path: Path) -> None:
+    runs = cts_async.run(every_role="baseline", limit=1, references=(), runs_dir=tmp_path, quiet=True)
+    assert [(row["clarifier"], row["support"]) for row in runs.systems] == [("baseline", "baseline")]
+
+
 def test_candidates_are_judged_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     nuggets = [{"id": "N1", "text": "at nine", "weight": 3}]
@@ -193,7 +198,9 @@ def test_parameters_are_the_fields_of_the_configuration(
     for name, default in settings.items():
         if name == "fields":
             default = default or {}
-        elif name in ("models", "ks"):
+        elif name == "models":  # with every_role its player
+            default = ("local",) if default is None else default
+        elif name == "ks":
             default = (default,)
         elif name == "runs_dir":
             default = Path(default)

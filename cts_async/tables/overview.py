@@ -22,7 +22,7 @@ MOST_REMARKS: Final = 2
 _WIDTH: Final = 100
 """Columns at which sentences break."""
 _MAX_NAME: Final = 40
-_MAX_REMARK: Final = 120
+_MAX_REMARK: Final = 190
 _STATUS: Final = ("scored", "unjudged", "unsearched", "failed", "unfinished")
 _SYSTEM: Final = Column("system", text("system"), numeric=False)
 _VERSION: Final = Column("version", text("version"))
@@ -137,14 +137,19 @@ def _html_table(columns: Sequence[Column], rows: Sequence[Row]) -> str:
         return ""
     head = ""
     for column in columns:
-        head += f"<th>{escape(column.heading)}</th>"
+        head += _html_cell("th", column, column.heading)
     body = ""
     for row in rows:
         cells = ""
         for column in columns:
-            align = "left"
-            if column.numeric:
-                align = "right"
-            cells += f'<td style="text-align: {align}">{escape(_cell(column, row))}</td>'
+            cells += _html_cell("td", column, _cell(column, row))
         body += f"<tr>{cells}</tr>"
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _html_cell(tag: str, column: Column, content: str) -> str:
+    # Notebooks align everything to the right by themselves.
+    align = "left"
+    if column.numeric:
+        align = "right"
+    return f'<{tag} style="text-align: {align}">{escape(content)}</{tag}>'
