@@ -187,7 +187,7 @@ def run(
         model = every_role or "local"
     names = _Names()
     del options["model"]
-    options["models"] = names.of_players(model)
+    options["models"] = names.of_players("model", model)
     options["ks"] = _questions(options.pop("k"))
     del options["quiet"]
     config = _config(RunConfig, names, options)
@@ -266,8 +266,10 @@ def judge(
         runs = [runs]
     names = _Names()
     options["runs"] = tuple(run_path.path for run_path in find_runs([str(run) for run in runs]))
-    options["judges"] = options.pop("judge")
-    del options["quiet"]
+    del options["judge"], options["quiet"]
+    options["judges"] = ()
+    if judge:
+        options["judges"] = names.of_players("judge", judge)
     config = _config(JudgeConfig, names, options)
     plan = plan_judging(config, load_catalogue(*config.config_files), os.environ)
     directories = tuple(plan.directories())
@@ -314,25 +316,25 @@ class _Names:
     def __init__(self) -> None:
         self._functions: dict[str, Callable[..., Any]] = {}
 
-    def of_player(self, player: Player) -> str:
-        """The name of a player."""
+    def of_player(self, parameter: str, player: Player) -> str:
+        """The name of a player, which a parameter was given."""
         from cts_async.protocol.custom.sources import remember_function
 
         if isinstance(player, str):
             return player
         if not callable(player):
-            raise UsageError(f"{player!r}: name a model or a role of yours, or give a function")
+            raise UsageError(f"{parameter}={player!r}: name a model or a role of yours, or give a function")
         name = remember_function(player, self._functions)
         self._functions[name] = player
         return name
 
-    def of_players(self, players: Player | Sequence[Player]) -> tuple[str, ...]:
-        """The names of one player or several."""
+    def of_players(self, parameter: str, players: Player | Sequence[Player]) -> tuple[str, ...]:
+        """The names of one player or several, which a parameter was given."""
         if isinstance(players, str) or not isinstance(players, Sequence):
-            return (self.of_player(players),)
+            return (self.of_player(parameter, players),)
         if not players:
-            raise UsageError("name at least one model, or give a function")
-        return tuple(self.of_player(player) for player in players)
+            raise UsageError(f"{parameter}: name at least one model, or give a function")
+        return tuple(self.of_player(parameter, player) for player in players)
 
 
 _PLAYERS: Final = frozenset({"support", "answerer", "rewriter", "agent", "every_role"})
@@ -357,11 +359,11 @@ def _config(kind: type[T], names: _Names, options: dict[str, Any]) -> T:
         if value is None:  # the default, as where the option is left out
             continue
         if name in _PLAYERS:
-            value = names.of_player(value)
+            value = names.of_player(name, value)
         elif name == "judges" and not value:  # the first judge is that of the paper then
             value = ()
         elif name == "judges":
-            value = names.of_players(value)
+            value = names.of_players(name, value)
         elif get_origin(types[name]) is tuple and isinstance(value, str | Path):
             value = (value,)
         try:

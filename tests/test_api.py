@@ -30,8 +30,9 @@ def ask(view: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("model", "options", "problem"),
     [
-        (42, {}, "42: name a model or a role of yours, or give a function"),
-        ([], {}, "name at least one model"),
+        (42, {}, "model=42: name a model or a role of yours, or give a function"),
+        ([], {}, "model: name at least one model"),
+        (ask, {"agent": 7}, "agent=7: name a model or a role of yours, or give a function"),
         (functools.partial(ask), {}, "is a partial, not a function"),
         (ask, {"k": "2"}, "k: must be a number from 1 to 3"),
         (ask, {"k": [1, 0]}, "k: must be a number from 1 to 3"),
