@@ -83,7 +83,9 @@ def list_all(
 def diff(
     run: Annotated[
         str,
-        typer.Argument(metavar="A", help="A run: its path, or its name in the folder runs.", **options.RUNS),
+        typer.Argument(
+            metavar="A", help="A run: its path, or its name in the folder runs.", **options.RUN_NAMES
+        ),
     ],
     other: Annotated[
         str | None,
@@ -91,7 +93,7 @@ def diff(
             metavar="[B]",
             show_default=False,
             help="The later run [default: A, beside the version it came from].",
-            **options.RUNS,
+            **options.RUN_NAMES,
         ),
     ] = None,
     as_json: options.AsJson = False,
@@ -131,7 +133,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking, a
 def remove(
     named_runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN", help="Paths, or names in the folder runs.", **options.RUNS),
+        typer.Argument(metavar="RUN", help="Paths, or names in the folder runs.", **options.RUN_NAMES),
     ],
     yes: Yes = False,
 ) -> None:
