@@ -90,6 +90,8 @@ class DataTable:
     """Print at most so many rows, evenly spaced; None: all, 0: none."""
     remarks: tuple[str, ...] = ()
     """Notes to be read after the table."""
+    dim: str = ""
+    """A key of the rows: a terminal shows rows dim whose value is true."""
     bold_note: str = ""
     """The legend of bold values (`Column.rank`), for pages and papers; "" where the caption has it."""
 
@@ -314,7 +316,10 @@ def _add_rows(
             ends_group = rows[place + 1][table.group] != rows[place][table.group]
         # As Text: brackets in names of systems and judges are no markup (some ended a command in a traceback).
         cells = [Text(column.cells[place]) for column in columns]
-        drawn.add_row(*cells, end_section=ends_group)
+        style = None
+        if table.dim and rows[place][table.dim]:
+            style = "dim"
+        drawn.add_row(*cells, end_section=ends_group, style=style)
 
 
 @dataclass(frozen=True, slots=True)
