@@ -433,6 +433,12 @@ Qrels = Annotated[
         help="Relevance judgments by facet; intent:N takes the N documents ranked best for the intent.",
     ),
 ]
+AllVersions = Annotated[
+    bool,
+    typer.Option(
+        "--all-versions", help="Show older versions of runs, too [default: the newest of each in a folder]."
+    ),
+]
 RunWords = Annotated[
     list[Path] | None,
     typer.Argument(

@@ -66,20 +66,6 @@ def run_named(word: str, folder: Path) -> Path:
     raise InputError(word, f"no such run, here or in {folder}/{hint}")
 
 
-def run_folders(words: Iterable[Path]) -> list[Path]:
-    """Run directories: each named directly or by a pattern, and all runs in a folder that is not a run itself.
-
-    A word that names nothing is returned unchanged, so that reading it reports the error. Gold builds are left out.
-    """
-    paths: list[Path] = []
-    for word in words:
-        paths += matching(word) or [word]
-    runs: list[Path] = []
-    for path in without(paths, is_report):
-        runs += _runs_at(path)
-    return without(runs, is_gold_build)
-
-
 def matching(word: Path | str) -> list[Path]:
     """The path itself if it exists, else the sorted paths that match it as a pattern."""
     path = Path(word)
@@ -89,7 +75,7 @@ def matching(word: Path | str) -> list[Path]:
     return sorted(map(Path, glob.glob(str(word), recursive=True)))
 
 
-def _runs_at(path: Path) -> list[Path]:
+def runs_at(path: Path) -> list[Path]:
     """The runs in a folder; the path itself if it is a run, or has none in it."""
     if (path / MANIFEST).exists():
         return [path]
