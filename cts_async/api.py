@@ -1,9 +1,10 @@
 """The Python API: `run`, `judge`, `compare` and `load`, from a script or a notebook.
 
-    import cts_async, pandas
+    import cts_async
 
     runs = cts_async.run("gpt", k=2, limit=20)
-    pandas.DataFrame(cts_async.load("runs").instances)
+    print(runs)                          # a line for each system
+    frame = runs.to_pandas("instances")
 
 All of them are ordinary functions, also where an event loop is running, as in a notebook.
 """
@@ -12,128 +13,310 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
-from functools import cache
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeAlias, TypeVar, get_origin, get_type_hints
 
-from cts_async.config import JudgeConfig, RunConfig, suggestion, user_config_file
-from cts_async.errors import InputError, RunStopped, UsageError
+from cts_async.api_messages import api_function, in_parameters
+from cts_async.config import BudgetConfig, Consent, Join, JudgeConfig, RunConfig, suggestion, user_config_file
+from cts_async.errors import RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
-from cts_async.runs.selection import find_runs
+from cts_async.records import DEFAULT_TOOLS, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
+from cts_async.runs.selection import SHOW_OLDER_IN_PYTHON, find_runs
 from cts_async.tables.rows import Tables as Tables
 from cts_async.tables.rows import tables_of
 
 T = TypeVar("T")
 MOST_QUESTIONS: Final = 3
 """The largest `k`, as of -k."""
-Player = str | Callable[..., Any]
+Player: TypeAlias = str | Callable[..., Any]
 """A name as on the command line, or a function (see `role`)."""
+PathText: TypeAlias = str | Path
+Budget: TypeAlias = BudgetConfig | Mapping[str, float]
+"""Limits of a call, all its repetitions together: max_usd, max_tokens, max_calls; deadline in seconds since 1970."""
 
 
-def load(*runs: str | Path) -> Tables:
+@api_function
+def load(*runs: PathText, all_versions: bool = False) -> Tables:
     """Read runs as rows: run directories, folders of them, or patterns; without any, the folder `runs`.
 
-    The rows are those that `cts export --layout csv` writes; `Tables` and docs/usage.md say what they hold. Raises
-    UsageError.
+    Of the runs in a folder the newest version of each, unless `all_versions`; a run that is named by its path is read
+    in any case. The rows are those that `cts export --layout csv` writes; `Tables` and docs/usage.md say what they
+    hold. Raises UsageError.
     """
-    return tables_of(find_runs(_words(runs)))
+    return _load(runs, all_versions=all_versions)
 
 
-def _words(runs: Sequence[str | Path]) -> list[str]:
+def _load(runs: Sequence[PathText], *, all_versions: bool = False) -> Tables:
+    remarks: list[str] = []
+    found_runs = find_runs(
+        _words(runs), remarks.append, all_versions=all_versions, remedy=SHOW_OLDER_IN_PYTHON
+    )
+    tables = tables_of(found_runs)
+    remarks += tables.remarks
+    return replace(tables, remarks=tuple(map(in_parameters, remarks)))
+
+
+def _words(runs: Sequence[PathText]) -> list[str]:
     """Return runs as commands name them: as texts, and without any the usual folder."""
     if not runs:
         return ["runs"]
     return [str(run) for run in runs]
 
 
+@api_function
 def run(
-    model: Player | Sequence[Player] = "local",
+    model: Player | Sequence[Player] | None = None,
     k: int | Sequence[int] = 1,
     *,
+    # Data and systems
+    data: str = "sample",
+    limit: int | None = None,
+    fields: Mapping[str, str] | None = None,
+    gold: PathText | None = None,
+    skip_bad_gold: bool = False,
+    references: str | Sequence[str] = ("orig",),
+    schemes: Scheme | Sequence[Scheme] = ("cts",),
+    modes: Mode | Sequence[Mode] = ("at-once",),
+    given_questions: PathText | Sequence[PathText] = (),
+    given_rewrites: PathText | Sequence[PathText] = (),
+    stop_after: Stage | None = None,
+    name: str | None = None,
+    runs_dir: PathText = "runs",
+    # Players
+    every_role: Player | None = None,
+    support: Player | None = None,
+    answerer: Player | None = None,
+    rewriter: Player | None = None,
+    answers: str | None = None,
+    agent: Player | None = None,
+    judges: Player | Sequence[Player] = (),
+    no_judge: bool = False,
+    empty_answers: EmptyAnswers = "fail",
+    as_published: bool = False,
+    extractor: str | None = None,
+    prompts: str | Sequence[str] = (),
+    config_file: PathText | None = None,
+    config_consent: Consent | None = None,
+    user_config: PathText | bool = True,
+    # The search
+    agent_prompt: AgentPrompt | None = None,
+    date: str | None = None,
+    corpus: PathText | None = None,
+    search: str | None = None,
+    visit: str | None = None,
+    visit_model: str | None = None,
+    allow_addresses: str | Sequence[str] = (),
+    replay: PathText | Sequence[PathText] = (),
+    max_turns: int | None = None,
+    tools: str | Sequence[str] = DEFAULT_TOOLS,
+    # The execution
+    budget: Budget | None = None,
+    in_flight: int | None = None,
+    max_outage_s: float = 900.0,
+    retry_failed: bool = False,
+    sync: bool = False,
+    seed: int = 0,
     quiet: bool = False,
-    **options: Any,
+    verbose: bool = False,
+    log_file: PathText | None = None,
+    command: str = "cts run",
 ) -> Tables:
     """Run or resume systems, as `cts run` does, and load them.
 
-    `options` are the fields of `cts_async.config.RunConfig`; wherever they name a model, a function will do, too, a
-    path may be a text, and one path or text stands for several. The user's own cts.toml and ./cts.toml are read, under
-    the rules of the command: what needs consent is asked for on a terminal, and refused without one; naming the file
-    as `config_file` is consent. Progress goes to standard error unless `quiet`. Raises UsageError, which names
-    parameters, and RunStopped where the run ended early: then nothing is lost, and the same call resumes it.
+    A system for each Clarifier `model` and number of questions `k`; without a `model`, `every_role` is the Clarifier,
+    else the embedded model. Wherever a parameter names a model, a function will do, too (see `role`); a path may be a
+    text, and one path or text stands for several. Raises UsageError, which names parameters, and RunStopped where the
+    run ended early: then nothing is lost, and the same call resumes it.
+
+    Data and systems:
+        data: "sample", "hard518:DIR", "qulac:FILE", "clariq:PATH", or a .csv or .jsonl file
+        limit: only the first so many instances
+        fields: names of the file's columns that differ from ours: {"fused_query": "OQ"}
+        gold: file of nuggets (JSONL)
+        skip_bad_gold: leave out instances whose gold is missing, empty or invalid
+        references: "orig" searches the underspecified query as it is, "gold" the hidden intent
+        schemes: how a Clarifier is prompted: "cts", or AT-CoT's "standard", "at-standard", "cot" and "at-cot"
+        modes: how it talks with the user: "at-once", "respond" or "select"
+        given_questions, given_rewrites: files or runs whose questions are asked, or whose queries are searched
+        stop_after: "questions", "answers" or "rewrite": no search, and no judges
+        name: name of the run, where DATA-MODEL-kK is not wanted
+        runs_dir: folder of the runs
+
+    Players:
+        every_role: plays every role that is not named
+        support, answerer, rewriter: User Answerer and Rewriter, both or one by one
+        answers: data whose recorded human answers replace the User Answerer's: "qulac" or "clariq"
+        agent: the deep-search agent
+        judges: the first one gives the score
+        no_judge: search only, no scores
+        empty_answers: "fail", or "zero" to score an empty answer 0
+        as_published: play the paper's protocol to the letter
+        extractor: model that builds gold
+        prompts: folders of prompts, as "DIR" for all roles or "NAME=DIR" for MODEL@NAME
+        config_file: a cts.toml, "./cts.toml" by default; naming it is consent to where it sends keys
+        config_consent: "ask" on a terminal, or "remember" until that file changes
+        user_config: False leaves out the user's own cts.toml, a path names another one
+
+    The search:
+        agent_prompt: "native", "en", "zh" or "query" (in the query's language)
+        date: the date in the agent's prompt, YYYY-MM-DD
+        corpus, search, visit: documents to search, or a search engine and a page reader
+        visit_model: model that reads pages for the agent, or "lexical" for none
+        allow_addresses: private hosts or networks that pages may come from
+        replay: runs whose searches and visits are repeated, without the network
+        max_turns: model calls of a search
+        tools: tools that the agent may call
+
+    The execution:
+        budget: {"max_usd": 5}, also "max_tokens", "max_calls" and "deadline" (seconds since 1970)
+        in_flight: most instances that are worked on at once
+        max_outage_s: how long a provider may be down
+        retry_failed: try again what failed permanently
+        sync: force every step to the disk
+        seed: random seed
+        quiet, verbose: no progress on standard error, or a line for each event
+        log_file: file to which these lines are appended
+        command: what run.json records as the command
     """
+    # All parameters by their names, before there is any other variable.
+    options = dict(locals())
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run import run_plan
     from cts_async.runs.files import RESULTS
     from cts_async.watch.progress import RunGroup
 
+    if model is None:
+        model = every_role or "local"
     names = _Names()
-    with _naming_parameters():
-        parameters = {"models": names.of_players(model), "ks": _questions(k)}
-        config = _config(RunConfig, names, parameters, options)
-        plan = make_plan(config, load_catalogue(*config.config_files), os.environ)
-        groups = [
-            RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
-            for directory in plan.systems.values()
-        ]
-        used: list[Any] = list(plan.specs.values())
-        used += plan.search.opened
-        _drive(run_plan, plan, groups, used, quiet=quiet)
-    return load(*plan.systems.values())
+    del options["model"]
+    options["models"] = names.of_players("model", model)
+    options["ks"] = _questions(options.pop("k"))
+    del options["quiet"]
+    config = _config(RunConfig, names, options)
+    plan = make_plan(config, load_catalogue(*config.config_files), os.environ)
+    groups = [
+        RunGroup(directory.name, plan.n_instances, (directory,), directory / RESULTS, plan.embedded)
+        for directory in plan.systems.values()
+    ]
+    used: list[Any] = list(plan.specs.values())
+    used += plan.search.opened
+    _drive(run_plan, plan, groups, used, quiet=quiet)
+    return _load(list(plan.systems.values()))
 
 
+@api_function
 def judge(
-    runs: str | Path | Sequence[str | Path],
-    judge: Player | Sequence[Player],
+    runs: PathText | Sequence[PathText] = (),
+    judge: Player | Sequence[Player] = (),
     *,
+    # Candidates, in the place of runs
+    candidates: str | Sequence[str] = (),
+    gold: PathText | None = None,
+    out: PathText | None = None,
+    join: Join = "id-and-query",
+    fields: Mapping[str, str] | None = None,
+    skip_bad_gold: bool = False,
+    lexical: bool = False,
+    # The judge
+    limit: int | None = None,
+    nuggets_per_call: int | None = None,
+    empty_answers: EmptyAnswers = "fail",
+    prompts: str | Sequence[str] = (),
+    config_file: PathText | None = None,
+    config_consent: Consent | None = None,
+    user_config: PathText | bool = True,
+    # The execution
+    budget: Budget | None = None,
+    in_flight: int | None = None,
+    max_outage_s: float = 900.0,
+    retry_failed: bool = False,
+    sync: bool = False,
+    seed: int = 0,
     quiet: bool = False,
-    **options: Any,
+    verbose: bool = False,
+    log_file: PathText | None = None,
+    command: str = "cts judge",
 ) -> Tables:
     """Judge the answers of finished runs again, as `cts judge RUN --judge NAME` does, and load them.
 
-    `options` are the fields of `cts_async.config.JudgeConfig`. Raises as `run`.
+    Answers of other systems are judged as `candidates` against a `gold` file, into the folder `out`. Raises as `run`,
+    which says what the parameters mean that are not named here.
+
+    Candidates, in the place of runs:
+        candidates: files, patterns, folders or runs with answers to judge (JSONL)
+        gold: file of nuggets (JSONL)
+        out: folder of the judgments
+        join: match candidates with the gold by "id-and-query", or by "id" alone
+        fields, skip_bad_gold: as in `run`
+        lexical: add the lexical judge
+
+    The judge:
+        limit: only the first so many answers of each run or file
+        nuggets_per_call: most nuggets in one call
+        empty_answers, prompts, config_file, config_consent, user_config: as in `run`
+
+    The execution, as in `run`:
+        budget, in_flight, max_outage_s, retry_failed, sync, seed, quiet, verbose, log_file, command
     """
+    # All parameters by their names, before there is any other variable.
+    options = dict(locals())
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.rejudge import plan_judging, run_judging
     from cts_async.watch.progress import RunGroup
 
     if isinstance(runs, str | Path):
         runs = [runs]
-    paths = tuple(found.path for found in find_runs([str(run) for run in runs]))
     names = _Names()
-    with _naming_parameters():
-        config = _config(JudgeConfig, names, {"judges": names.of_players(judge), "runs": paths}, options)
-        plan = plan_judging(config, load_catalogue(*config.config_files), os.environ)
-        directories = tuple(plan.directories())
-        groups = [
-            RunGroup(plan.group(name), plan.n_answers, directories, None, plan.embedded)
-            for name in plan.judges
-        ]
-        _drive(run_judging, plan, groups, list(plan.specs.values()), quiet=quiet)
-    return load(*paths)
+    options["runs"] = tuple(run_path.path for run_path in find_runs([str(run) for run in runs]))
+    del options["judge"], options["quiet"]
+    options["judges"] = ()
+    if judge:
+        options["judges"] = names.of_players("judge", judge)
+    config = _config(JudgeConfig, names, options)
+    plan = plan_judging(config, load_catalogue(*config.config_files), os.environ)
+    directories = tuple(plan.directories())
+    groups = [
+        RunGroup(plan.group(name), plan.n_answers, directories, None, plan.embedded) for name in plan.judges
+    ]
+    _drive(run_judging, plan, groups, list(plan.specs.values()), quiet=quiet)
+    return _load(directories)
 
 
+@api_function
 def compare(
-    *runs: str | Path,
+    *runs: PathText,
     judges: str | Sequence[str] = (),
     baseline: str | None = None,
     seed: int = 0,
     published: bool = False,
+    all_versions: bool = False,
 ) -> Mapping[str, Any]:
     """Compare runs, as `cts compare --json` does: leaderboard, intervals, tests of every pair, agreement of judges.
 
-    With `published` there is also ours beside the paper's values, under that name.
+    Differences are to orig, or to the system `baseline`; runs by several agents are groups, each with an orig of its
+    own. Of the runs in a folder the newest version of each, unless `all_versions`. With `published` there is also ours
+    beside the paper's values, under that name. Raises UsageError.
     """
     from cts_async.tables.comparison import compare_runs, comparison_json
 
     if isinstance(judges, str):
         judges = [judges]
-    compared = compare_runs(_words(runs), judges=judges, baseline=baseline, seed=seed, partial=published)
+    compared = compare_runs(
+        _words(runs),
+        judges=judges,
+        baseline=baseline,
+        seed=seed,
+        partial=published,
+        all_versions=all_versions,
+        remedy=SHOW_OLDER_IN_PYTHON,
+    )
     result = comparison_json(compared)
+    for group in (result, *result.get("groups", ())):
+        group["notes"] = list(map(in_parameters, group["notes"]))
     if published:
         from cts_async.tables.published import published_json, published_of
 
@@ -150,142 +333,79 @@ class _Names:
     def __init__(self) -> None:
         self._functions: dict[str, Callable[..., Any]] = {}
 
-    def of_player(self, player: Player) -> str:
-        """The name of a player."""
+    def of_player(self, parameter: str, player: Player) -> str:
+        """The name of a player, which a parameter was given."""
         from cts_async.protocol.custom.sources import remember_function
 
         if isinstance(player, str):
             return player
         if not callable(player):
-            raise UsageError(f"{player!r}: name a model or a role of yours, or give a function")
+            raise UsageError(f"{parameter}={player!r}: name a model or a role of yours, or give a function")
         name = remember_function(player, self._functions)
         self._functions[name] = player
         return name
 
-    def of_players(self, players: Player | Sequence[Player]) -> tuple[str, ...]:
-        """The names of one player or several."""
+    def of_players(self, parameter: str, players: Player | Sequence[Player]) -> tuple[str, ...]:
+        """The names of one player or several, which a parameter was given."""
         if isinstance(players, str) or not isinstance(players, Sequence):
-            return (self.of_player(players),)
+            return (self.of_player(parameter, players),)
         if not players:
-            raise UsageError("name at least one model, or give a function")
-        return tuple(self.of_player(player) for player in players)
-
-
-# Messages of a plan are written for the command line: in Python the same is said with a parameter.
-
-_OPTION: Final = re.compile(r"(?<![\w-])(--?[A-Za-z][A-Za-z_-]*)(?:[ =]([\w./:@+-]*\w))?")
-_IS_VALUE: Final = re.compile(r"[A-Z][A-Z_]+|baseline|local|lexical|serper|at-once|respond|select|.*[./].*\w")
-"""Words after an option that are its value, and not the next word of the sentence."""
-_OTHER_NAMES: Final[Mapping[str, str]] = {
-    "models": "model",
-    "ks": "k",
-    "orig": "references",
-    "with_gold": "references",
-    "trust_config": "config_consent",
-    "max_usd": "budget",
-    "max_tokens": "budget",
-    "max_calls": "budget",
-    "deadline": "budget",
-}
-"""Parameters that are called otherwise than the field of the option."""
-
-
-@contextmanager
-def _naming_parameters() -> Iterator[None]:
-    """Let a UsageError that names options of the command line name the parameters instead."""
-    try:
-        yield
-    except InputError:  # about a file: what it quotes is the file's
-        raise
-    except UsageError as error:
-        error.args = (in_parameters(str(error)),)
-        raise
-
-
-def in_parameters(message: str) -> str:
-    """Return a message with options (`--all baseline`) as parameters (`every_role="baseline"`)."""
-    fields = _fields_by_option()
-
-    def parameter(match: re.Match[str]) -> str:
-        option, value = match[1], match[2] or ""
-        field = fields.get(option)
-        if field is None:  # a word that only looks like an option
-            return match[0]
-        name = _OTHER_NAMES.get(field, field)
-        if field == "trust_config":
-            return f'{name}="remember"'
-        if not _IS_VALUE.fullmatch(value):
-            return name + match[0].removeprefix(option)
-        if value.isupper():  # DIR, NAME: what to put there
-            return f"{name}={value}"
-        return f'{name}="{value}"'
-
-    return _OPTION.sub(parameter, message)
-
-
-@cache
-def _fields_by_option() -> Mapping[str, str]:
-    """The fields of the options of `cts run` and `cts judge`, by each way to type them."""
-    from cts_async.cli.judge import JudgeOptions
-    from cts_async.cli.options import RunOptions
-
-    fields = {"--quiet": "quiet", "-q": "quiet"}  # the command's own
-    for options in (JudgeOptions, RunOptions):
-        for field, hint in get_type_hints(options, include_extras=True).items():
-            for declared in get_args(hint)[1:]:
-                for option in _ways_to_type(declared) or [f"--{field.replace('_', '-')}"]:
-                    fields[option] = field
-    return fields
-
-
-def _ways_to_type(declared: Any) -> list[str]:
-    """Return `--model` and `-m` of an option's declaration; none where it has typer's usual name."""
-    # In an annotation typer keeps the first way to type an option where its default usually is.
-    words = [getattr(declared, "default", None)]
-    words += getattr(declared, "param_decls", None) or ()
-    return [word for word in words if isinstance(word, str) and word.startswith("-")]
+            raise UsageError(f"{parameter}: name at least one model, or give a function")
+        return tuple(self.of_player(parameter, player) for player in players)
 
 
 _PLAYERS: Final = frozenset({"support", "answerer", "rewriter", "agent", "every_role"})
 _COUNTS: Final = frozenset({"limit", "in_flight", "max_turns", "nuggets_per_call"})
 
 
-def _config(kind: type[T], names: _Names, parameters: Mapping[str, Any], options: Mapping[str, Any]) -> T:
-    """A configuration of a function's own `parameters` and its `options`. UsageError names a wrong one."""
+def _config(kind: type[T], names: _Names, options: dict[str, Any]) -> T:
+    """Return the configuration that the parameters of a function make, by field. UsageError names a wrong one."""
     from pydantic import TypeAdapter, ValidationError
 
-    from cts_async.cli.options import config_consent, config_file
+    from cts_async.cli.options import config_consent, config_file, read_date
 
     types = get_type_hints(kind)
-    fields: dict[str, Any] = {"user_config": user_config_file(os.environ)}
-    fields.update(parameters)
+    settings: dict[str, Any] = {}
+    user_config = options.pop("user_config")
+    if user_config is True:
+        settings["user_config"] = user_config_file(os.environ)
+    elif user_config:
+        settings["user_config"] = Path(user_config)
+    _check_budget(options["budget"])
     for name, value in options.items():
-        if name in parameters or name not in types:
-            accepted = sorted(types.keys() - parameters.keys())
-            raise UsageError(f"{name}: no such option{suggestion(name, accepted)}")
         if value is None:  # the default, as where the option is left out
-            fields.pop(name, None)
             continue
         if name in _PLAYERS:
-            value = names.of_player(value)
+            value = names.of_player(name, value)
         elif name == "judges" and not value:  # the first judge is that of the paper then
             value = ()
         elif name == "judges":
-            value = names.of_players(value)
+            value = names.of_players(name, value)
         elif get_origin(types[name]) is tuple and isinstance(value, str | Path):
             value = (value,)
         try:
-            fields[name] = TypeAdapter(types[name]).validate_python(value)
+            settings[name] = TypeAdapter(types[name]).validate_python(value)
         except ValidationError as error:
             # pydantic's words end in the class that it wanted, which says nothing to a user.
             problem = error.errors()[0]["msg"].removeprefix("Input ").partition(" for <")[0]
             raise UsageError(f"{name}: {problem}, not {value!r}") from None
-        if name in _COUNTS and fields[name] < 1:
+        if name in _COUNTS and settings[name] < 1:
             raise UsageError(f"{name}: must be at least 1, not {value!r}")
-    named_config = fields.get("config_file")
-    fields["config_file"] = config_file(named_config)
-    fields.setdefault("config_consent", config_consent(named_config, trust=False))
-    return kind(**fields)
+    read_date(settings.get("date"))
+    named_config = settings.get("config_file")
+    settings["config_file"] = config_file(named_config)
+    settings.setdefault("config_consent", config_consent(named_config, trust=False))
+    return kind(**settings)
+
+
+def _check_budget(budget: Any) -> None:
+    """Raise UsageError for a limit that there is not: pydantic would leave it out, and nothing would be limited."""
+    if not isinstance(budget, Mapping):
+        return
+    limits = [field.name for field in fields(BudgetConfig)]
+    for name in budget:
+        if name not in limits:
+            raise UsageError(f"budget: there is no limit {name!r}{suggestion(str(name), limits)}")
 
 
 def _questions(k: int | Sequence[int]) -> tuple[int, ...]:

@@ -68,6 +68,11 @@ def cut_end(text: str, max_chars: int) -> str:
     return text[: max_chars - 1] + "…"
 
 
+def install_command(extra: str) -> str:
+    """The command that installs an optional part of this package: an extra of pyproject.toml."""
+    return f"pip install 'cts-async[{extra}]'"
+
+
 class CTSError(Exception):
     """Base of all errors raised on purpose; `str()` is one line for the user, of at most about `MAX_MESSAGE`."""
 

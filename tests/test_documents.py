@@ -7,6 +7,7 @@ command line instead, and `ONLY_PARSED` says why. A block in none of these class
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import runpy
@@ -15,6 +16,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -58,6 +60,9 @@ ONLY_PARSED = {
     "--workers": "processes, which the fakes of this one do not reach; tests/cluster has them",
     "cts doctor --ask": "asks a server; tests/cli/test_cli_machine.py has one",
     "smol.py": "downloads smolagents",
+    "cts runs diff": "runs of other blocks; tests/cli/test_cli_runs.py has some",
+    "cts runs rm": "asks on a terminal; tests/cli/test_cli_runs.py has one",
+    "cts runs prune": "asks on a terminal; tests/cli/test_cli_runs.py has one",
     "cts demo": "plays for a while, and serves until Ctrl-C; tests/cli/test_cli_demo.py has it",
     "part-": "files of 100,000,000 lines, which the shell cuts and names",
 }
@@ -204,6 +209,10 @@ def edit_after(words: list[str]) -> None:
 # --- Blocks
 
 
+PRINTED = Path("printed.txt")
+"""What the last cell of a notebook has printed."""
+
+
 def save_python(block: Block) -> None:
     """Save a file of the reader's under the name in its first line, or run a cell of a notebook."""
     compile(block.text, f"line {block.line}", "exec")
@@ -213,9 +222,12 @@ def save_python(block: Block) -> None:
         return
     Path("cell.py").write_text(block.text, encoding="utf-8")
     table = ModuleType("pandas")  # which this project does not need
-    table.DataFrame = list  # type: ignore[attr-defined]
-    with patch.dict(sys.modules, {"pandas": table}):
+    table.DataFrame = dict  # type: ignore[attr-defined]
+    table.Series = lambda values, dtype: values  # type: ignore[attr-defined]
+    printed = io.StringIO()
+    with patch.dict(sys.modules, {"pandas": table}), redirect_stdout(printed):
         runpy.run_path("cell.py")
+    PRINTED.write_text(printed.getvalue(), encoding="utf-8")
 
 
 def read_toml(block: Block) -> None:
@@ -242,6 +254,8 @@ def check(block: Block) -> None:
     """Raise an error for a block that does not work, and for one of no known class."""
     if block.language == "python":
         save_python(block)
+    elif block.language == "text":
+        assert block.text == PRINTED.read_text(encoding="utf-8")
     elif block.language == "toml":
         read_toml(block)
     elif block.language == "latex":

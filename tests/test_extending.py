@@ -18,7 +18,7 @@ from cts_async.runs.selection import find_runs
 
 DOCUMENT = (Path(__file__).parents[1] / "docs/extending.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
-FUNCTION, REASONS, TURNS, JUDGE, COMMAND, AGENT, SMOLAGENTS, NOTEBOOK = EXAMPLES
+FUNCTION, REASONS, TURNS, JUDGE, COMMAND, AGENT, SMOLAGENTS, NOTEBOOK, *_ = EXAMPLES
 
 
 def with_fake_model(example: str) -> str:
@@ -77,7 +77,7 @@ def test_notebook_and_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         exec(compile(cell.read_text(), str(cell), "exec"), names)
 
     asyncio.run(main())
-    clarified = [row for row in names["table"] if row["k"] == 2]
+    clarified = [row for row in names["runs"].instances if row["k"] == 2]
     assert len(clarified) == 5
     assert [clarified[0][f"question_{n}"] for n in (1, 2)] == [
         f"Which {x} of {clarified[0]['blurred_query']}?" for x in ("time", "place")
@@ -91,6 +91,7 @@ def test_notebook_and_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 def test_every_public_name_can_be_imported() -> None:
     for name in cts_async.__all__:
         assert getattr(cts_async, name) is not None
+        assert name in dir(cts_async)  # what the tab key offers
     with pytest.raises(AttributeError, match="no attribute 'plan'"):
         _ = cts_async.plan
 

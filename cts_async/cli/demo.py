@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
-from cts_async.cli.view import OpenBrowser, Port, view
+from cts_async.cli.view import OpenBrowser, Port, serve_pages
 
 LOOKS = ("compare", "diagnose", "report")
 """Commands that show what the demo made."""
+LEADERBOARD = "#/leaderboard"
+"""The page that the viewer begins with."""
 
 
 def demo(
@@ -25,7 +27,7 @@ def demo(
 
     Scripts play five systems over 14 instances of the sample world, through the ordinary pipeline. The scores are made
     up, and every table, figure and page says so. Run the same command again to reopen the viewer.
-    A folder with other files is refused.
+    A folder with other files is refused. The viewer begins with the leaderboard.
 
     Example: cts demo
 
@@ -41,6 +43,7 @@ def demo(
     from cts_async.errors import UsageError
     from cts_async.tables.output import unbroken
     from cts_async.tables.results import caveats_of, print_scores
+    from cts_async.viewer.app import viewed
 
     plan = plan_demo(out)
     runs = plan.directories()
@@ -69,4 +72,4 @@ def demo(
     )
     print_closing(steps, caveats_of(summaries))
     if not no_view:
-        view(out, port=port, open_=open_)
+        serve_pages(viewed([out]), port, browser=open_, page=LEADERBOARD)

@@ -12,7 +12,15 @@ import typer
 
 from cts_async.cli import options
 from cts_async.config import user_config_file, user_config_path
-from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, ContentRefused, CTSError, ParameterRefused, UsageError
+from cts_async.errors import (
+    EXIT_OK,
+    EXIT_SOME_FAILED,
+    ContentRefused,
+    CTSError,
+    ParameterRefused,
+    UsageError,
+    install_command,
+)
 from cts_async.tables.output import print_json
 
 if TYPE_CHECKING:
@@ -30,11 +38,15 @@ PACKAGES = (
     "bm25s",
     "jieba",
     "json-repair",
-    "xllamacpp",
     "trafilatura",
 )
 
-EXTRAS = {"ltr": ("lightgbm", "scikit-learn"), "bertscore": ("bert-score",), "ray": ("ray", "grpcio")}
+EXTRAS = {
+    "local": ("xllamacpp",),
+    "ltr": ("lightgbm", "scikit-learn"),
+    "bertscore": ("bert-score",),
+    "ray": ("ray", "grpcio"),
+}
 """Optional extras of this package, and the packages of each."""
 MARK_WIDTH = 5
 """Columns of "ok", "FAIL" or "-" before a result, and of the gap behind it."""
@@ -65,7 +77,7 @@ def doctor(
 ) -> None:
     """Check Python, packages, keys, endpoints, search engines and page readers; with --ask, whether models answer.
 
-    Keys are never shown. Exit code 1 if the embedded default model cannot run.
+    Keys are never shown. Exit code 1 if something fails; what is absent and not needed by every run is no failure.
 
     Example: cts doctor --ask local --ask gpt
     """
@@ -106,7 +118,7 @@ def _check_machine(catalogue: Catalogue, tools: SearchCatalogue) -> Iterator[Che
 
 
 def _packages() -> Iterator[CheckResult]:
-    """Check Python, the packages that every run needs, and the file of the embedded model."""
+    """Check Python, the packages that every run needs, and the embedded model, which is optional."""
     import platform
 
     from cts_async.llm.local import MODEL_VARIABLE, check_digest, model_file
@@ -116,10 +128,19 @@ def _packages() -> Iterator[CheckResult]:
         version = _version(package)
         text = version or f"not installed: pip install {package}"
         yield CheckResult(package, version is not None, text)
+    own_model = bool(os.environ.get(MODEL_VARIABLE))
     try:
         path = model_file(os.environ)
+    except UsageError as error:
+        # A file that the user named is missed; the embedded one is absent unless it was asked for.
+        absent = None
+        if own_model:
+            absent = False
+        yield CheckResult("embedded model", absent, str(error))
+        return
+    try:
         # The user's own model has a digest that nobody here knows.
-        if not os.environ.get(MODEL_VARIABLE):
+        if not own_model:
             check_digest(path)
         yield CheckResult("embedded model", True, str(path))
     except UsageError as error:
@@ -138,7 +159,7 @@ def _extras() -> Iterator[CheckResult]:
             else:
                 installed.append(f"{package} {version}")
         if missing:
-            text = f"{missing[0]} is not installed: pip install {' '.join(missing)}"
+            text = f"{missing[0]} is not installed: {install_command(extra)}"
             yield CheckResult(f"extra {extra}", None, text)
         else:
             yield CheckResult(f"extra {extra}", True, ", ".join(installed))

@@ -15,6 +15,7 @@ from cts_async.cli.corpus import corpus
 from cts_async.cli.data import SETTINGS, data
 from cts_async.cli.options import RANGES, Command, Grouped
 from cts_async.cli.prompts import prompts
+from cts_async.cli.runs import runs
 from cts_async.cli.streams import (
     drop_unusable_sizes,
     ignore_stderr_failures,
@@ -77,12 +78,13 @@ for _name, _line in COMMANDS.items():
         _cls = Grouped
     _function = getattr(import_module(f"cts_async.cli.{_name}"), _name)
     app.command(_name, cls=_cls, short_help=_line)(_function)
-for _typer in (data, corpus, prompts):
+for _typer in (data, corpus, prompts, runs):
     for _info in _typer.registered_commands:
         _info.cls = Command
 app.add_typer(data, short_help="List, check and convert datasets; published figures.")
 app.add_typer(corpus, short_help="Describe, search and index a file of documents.")
 app.add_typer(prompts, short_help="List, show, check and copy the prompts of the roles.")
+app.add_typer(runs, short_help="List, compare and remove runs and their versions.")
 
 # Typer exports only this subclass of what it raises for a misused option, argument or command.
 _UsageProblem: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])

@@ -143,8 +143,8 @@ def _next_steps(plan: Plan) -> list[str]:
     view = unbroken(f"cts view {quote(str(plan.config.runs_dir))}")
     lines = [f"To look at it: {view}"]
     if plan.config.data == "sample" and plan.limit and plan.embedded:
-        whole_sample = unbroken("make run ARGS='--limit 28'")
-        real_model = unbroken("make run MODEL=gpt k=3")
+        whole_sample = unbroken("cts run --limit 28")
+        real_model = unbroken("cts run --all gpt -k 3")
         lines.append(f"Next: the whole sample: {whole_sample}; a real model: {real_model}")
     elif not plan.searches:
         option = "--questions"

@@ -51,21 +51,28 @@ def view(
 
     Example: cts view runs/ --export site/
     """
-    from cts_async.cli.drive import run_async
     from cts_async.errors import UsageError
-    from cts_async.viewer.app import listening, serve, viewed
+    from cts_async.viewer.app import viewed
 
     folders = [folder]
     folders += more or ()
     library = viewed(folders)
     if export is None:
-        # Before the loop begins: a port in use is an error of the options.
-        sock = listening(port)
-        run_async(serve, library, sock, lambda address: _announce(library.root, address, browser=open_))
+        serve_pages(library, port, browser=open_)
         return
     if port is not None:
         raise UsageError("--export writes files, which need no --port: leave out one of them")
     _export(library, export, browser=open_)
+
+
+def serve_pages(library: Library, port: int | None, *, browser: bool, page: str = "") -> None:
+    """Serve until Ctrl-C; the address that is printed and opened names `page`. Raises UsageError."""
+    from cts_async.cli.drive import run_async
+    from cts_async.viewer.app import listening, serve
+
+    # Before the loop begins: a port in use is an error of the options.
+    sock = listening(port)
+    run_async(serve, library, sock, lambda address: _announce(library.root, address + page, browser=browser))
 
 
 def _export(library: Library, target: Path, *, browser: bool) -> None:

@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 from cts_async.cluster.head import WorkerLost, WorkerSilent
 from cts_async.cluster.worker import Replies, Setup, Worker, WorkerReady, WorkerTurn, WorkerUpdate
 from cts_async.engine.processes import child_environment, collect_seldom
-from cts_async.errors import UsageError
+from cts_async.errors import UsageError, install_command
 
 CUT_OFF: Final = "Ray's client is cut off from the cluster"
 
@@ -206,7 +206,7 @@ def connect(
     where there is no cluster, or no CPU for a worker.
     """
     if importlib.util.find_spec("ray") is None:
-        raise UsageError("--ray and --workers need Ray, which is not installed: pip install ray grpcio")
+        raise UsageError(f"--ray and --workers need Ray, which is not installed: {install_command('ray')}")
     if address is None:
         with _ray_of_this_machine(workers or 1, keys, report) as cluster:
             yield cluster

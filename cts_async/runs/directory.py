@@ -16,9 +16,10 @@ from typing import Any, Final
 import orjson
 
 from cts_async.errors import RunLocked, UsageError, write_error
-from cts_async.safe_files import is_open_file, open_file, open_folder, replace_file
+from cts_async.safe_files import is_open_file, open_file, open_folder, read_file, replace_file
 
 LOCK: Final = ".lock"
+_MAX_LOCK_BYTES: Final = 64
 _NO_LOCKS: Final = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP})
 """What flock answers on Lustre without `-o flock`, and on NFS without a lock daemon."""
 
@@ -80,6 +81,28 @@ def _flock(fd: int, kind: int) -> bool:
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
+        return False
+    return True
+
+
+def locker_exists(directory: Path) -> bool:
+    """Whether this machine has the process that locked the directory last; takes no lock, which would keep a run out."""
+    # The file may be anybody's: a named pipe, or of any length.
+    with suppress(OSError, ValueError):
+        return process_exists(int(read_file(directory / LOCK, _MAX_LOCK_BYTES).rpartition(b" ")[2]))
+    return False
+
+
+def process_exists(pid: int) -> bool:
+    """Whether this machine has a process of this number."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    # It is another user's.
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
         return False
     return True
 

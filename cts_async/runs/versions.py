@@ -121,6 +121,20 @@ def newest_versions(manifests: Iterable[Manifest]) -> tuple[list[Manifest], list
     return shown, older
 
 
+def older_versions(manifests: Iterable[Manifest], n_newest: int) -> list[Manifest]:
+    """All but the newest versions of each lineage in each folder, by lineage and the newest first."""
+    by_lineage: dict[tuple[Path, str], list[tuple[RunVersion, Manifest]]] = {}
+    for manifest in manifests:
+        version = version_of(manifest)
+        place = manifest.directory.absolute().parent, version.lineage
+        by_lineage.setdefault(place, []).append((version, manifest))
+    older: list[Manifest] = []
+    for place in sorted(by_lineage):
+        versions = sorted(by_lineage[place], key=lambda pair: pair[0].recency, reverse=True)
+        older += [manifest for _, manifest in versions[n_newest:]]
+    return older
+
+
 def describe_changes(changed: Sequence[str]) -> str:
     """Changes in one line: `clarifier (my_lab.py), gold`; the first few, and how many more there are."""
     text = ", ".join(changed[:MAX_SHOWN_CHANGES])

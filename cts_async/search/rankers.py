@@ -19,7 +19,7 @@ from math import isfinite, log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from cts_async.errors import UsageError
+from cts_async.errors import UsageError, install_command
 from cts_async.search.backends import Page, Ranked
 from cts_async.search.backends.corpus import Corpus, best_rows
 from cts_async.search.terms import terms
@@ -266,7 +266,6 @@ class CrossEncoderRanker:
 
 # --- Models that score pairs
 
-INSTALL: Final = "pip install bert-score"
 # The length that BERT and MonoT5 were trained with.
 MAX_TOKENS: Final = 512
 _CHARS_PER_TOKEN: Final = 12
@@ -285,7 +284,9 @@ def open_pair_scorer(model: str | Path) -> PairClassifier | MonoT5:
         import_module("torch")
     except ImportError as error:
         missing = error.name or "transformers"
-        raise UsageError(f"re-ranking needs {missing}, which is not installed: {INSTALL}") from None
+        raise UsageError(
+            f"re-ranking needs {missing}, which is not installed: {install_command('bertscore')}"
+        ) from None
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     name = str(model)

@@ -283,8 +283,8 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
         data.add(manifest.identity.dataset.name or "candidates")
     caveats = caveats_in(manifest.caveat for manifest in manifests.values())
     described: list[dict[str, str]] = []
-    for table, notes in column_notes().items():
-        for column, meaning in notes.items():
+    for table in _TABLES:
+        for column, meaning in column_notes()[table].items():
             described.append({"table": table, "column": column, "meaning": meaning})
     # Fields that a role's reply had beyond its form are those of these runs: columns.toml cannot know them.
     for column in _table(tables, "instances")[0]:

@@ -1,18 +1,21 @@
-"""Finished runs as rows: instances, nuggets and judges. `cts_async.load` returns them and `cts export` writes them.
+"""Finished runs as rows: instances, nuggets, judges and systems.
 
-`columns.toml` says what each column holds.
+`cts_async.load` returns them, and `cts export` writes all but the last. `columns.toml` says what each
+column holds.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.further import further_texts
@@ -22,7 +25,13 @@ from cts_async.runs.finished import FailedItem, FinishedRun, Item, read_path
 from cts_async.runs.journal import InstanceSpending
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.selection import RunPath
+from cts_async.runs.versions import version_of
+from cts_async.tables.overview import Overview
 
+if TYPE_CHECKING:
+    import pandas
+
+TableName: TypeAlias = Literal["instances", "nuggets", "judges", "systems"]
 Row = dict[str, Any]
 NUMBERED: Final = "_N"
 """End of the name of a column that stands for numbered ones: question_N for question_1, question_2, ..."""
@@ -32,11 +41,13 @@ MAX_FURTHER: Final = 50
 """Columns of further fields: code that names its fields anew for each instance would make millions."""
 _NUMBER: Final = re.compile(r"_[0-9]+$")
 _ERROR: Final = ("error_step", "error_kind", "error_message")
+_DTYPES: Final = {"text": "object", "number": "float64", "integer": "Int64"}
+"""pandas' names of the types in columns.toml; Int64 is its integer that may be missing."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Tables:
-    """Runs as rows, each a list of mappings that `pandas.DataFrame` takes as it is.
+    """Runs as rows, each a list of mappings, or as data frames (`to_pandas`). Printing it shows an overview.
 
     Values are text, numbers and None; all rows of a table have the same keys, in the same order (`columns`).
     """
@@ -51,6 +62,49 @@ class Tables:
     """The run directories."""
     remarks: tuple[str, ...] = ()
     """What is missing from the rows, in a sentence each."""
+    systems: list[Row] = field(default_factory=list)
+    """A row for each run and judge: how many instances were scored or failed, and their mean score."""
+
+    def to_pandas(self, table: TableName = "instances") -> pandas.DataFrame:
+        """Return a table as a data frame. A column of numbers is one even where every value is missing.
+
+        Raises UsageError for an unknown table, and where pandas is not installed.
+        """
+        if table not in get_args(TableName):
+            raise UsageError(f"table: must be one of {', '.join(get_args(TableName))}, not {table!r}")
+        try:
+            import pandas
+        except ModuleNotFoundError as error:
+            # One that pandas misses itself is another problem.
+            if error.name != "pandas":
+                raise
+            raise UsageError("to_pandas needs pandas: pip install pandas") from None
+        rows: list[Row] = getattr(self, table)
+        names = columns(table, 0)
+        if rows:
+            names = list(rows[0])
+        frame: dict[str, pandas.Series] = {}
+        for name in names:
+            values = [row[name] for row in rows]
+            frame[name] = pandas.Series(values, dtype=_DTYPES[column_type(table, name)])
+        return pandas.DataFrame(frame)
+
+    def __repr__(self) -> str:
+        return self._overview().text()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        return self._overview().html()
+
+    def _overview(self) -> Overview:
+        return Overview(
+            n_runs=len(self.paths),
+            n_by_status=Counter(row["status"] for row in self.instances),
+            n_nuggets=len(self.nuggets),
+            n_judgments=len(self.judges),
+            systems=self.systems,
+            remarks=self.remarks,
+        )
 
 
 @cache
@@ -100,6 +154,7 @@ def tables_of(found_runs: Sequence[RunPath]) -> Tables:
     instances: list[Row] = []
     nuggets: list[Row] = []
     judges: list[Row] = []
+    systems: list[Row] = []
     remarks: list[str] = []
     further = _further_columns(runs)
     if len(further) > MAX_FURTHER:
@@ -115,6 +170,7 @@ def tables_of(found_runs: Sequence[RunPath]) -> Tables:
             instances.append({name: row.get(name) for name in names})
         nuggets += _nuggets(run)
         judges += _verdicts(run)
+        systems += _systems(run)
         remarks += run.contradictions
         remarks += problems
     return Tables(
@@ -123,6 +179,7 @@ def tables_of(found_runs: Sequence[RunPath]) -> Tables:
         judges=judges,
         paths=tuple(run.directory for run in runs),
         remarks=tuple(remarks),
+        systems=systems,
     )
 
 
@@ -154,7 +211,19 @@ def unfinished(run: FinishedRun) -> tuple[list[Instance], list[str]]:
 
 
 def _about(run: FinishedRun) -> Row:
-    return {"run": run.directory.name, "system": run.system}
+    """The fields that every row of a run begins with."""
+    return {
+        "run": run.directory.name,
+        "system": run.system,
+        "version": version_of(manifest_of(run.directory)).number,
+        "support": run.support or None,
+        "agent": run.players.get("agent"),
+    }
+
+
+def _in_order(table: str, row: Row) -> Row:
+    """Return a row with the table's columns in their order."""
+    return {name: row[name] for name in column_notes()[table]}
 
 
 def _instances(run: FinishedRun, waiting: Sequence[Instance]) -> Iterator[Row]:
@@ -253,21 +322,46 @@ class _SpendingColumns:
 
 
 def _nuggets(run: FinishedRun) -> Iterator[Row]:
+    about = _about(run)
     for item in run.items.values():
         for judge, verdict in item.verdicts.items():
             for nugget, coverage in verdict.coverage.items():
-                row = _about(run) | {"id": item.id, "judge": judge}
+                row = about | {"id": item.id, "judge": judge}
                 yield row | {"nugget": nugget, "weight": verdict.weights[nugget], "coverage": coverage}
 
 
 def _verdicts(run: FinishedRun) -> Iterator[Row]:
+    about = _about(run)
     for item in run.items.values():
         # A failed judgement is a row without a score: it differs from 0 everywhere.
         for judge in sorted(item.verdicts.keys() | item.unjudged.keys()):
-            row = _about(run) | {"judge": judge, "id": item.id, "score": None}
+            row = about | {"judge": judge, "id": item.id, "score": None}
             row |= dict.fromkeys(_ERROR)
             if judge in item.verdicts:
                 row["score"] = item.verdicts[judge].score
             else:
                 row |= _error(item.unjudged[judge])
             yield row
+
+
+def _systems(run: FinishedRun) -> Iterator[Row]:
+    """Yield a row for each judge, the scoring one first; one without a judge for a run that nobody judged."""
+    judges = list(run.judges)
+    # The scoring judge may have labelled nothing yet.
+    if run.scoring not in judges:
+        judges.insert(0, run.scoring)
+    for judge in judges:
+        scores = run.scores(judge)
+        mean = None
+        if scores:
+            mean = fmean(scores.values())
+        row = _about(run) | {"clarifier": run.clarifier or None, "k": run.k, "judge": judge or None}
+        row |= {
+            "n_expected": run.n_expected,
+            "n_scored": len(scores),
+            "n_failed": run.n_failed_under(judge),
+            "n_unfinished": run.n_missing,
+            "mean": mean,
+            "caveat": run.caveat or None,
+        }
+        yield _in_order("systems", row)

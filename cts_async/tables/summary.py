@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from cts_async import __version__, scorer
 from cts_async.analysis.compare import Agreement
@@ -13,8 +13,15 @@ from cts_async.analysis.tool_health import ranked
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat
 from cts_async.runs.cut_prompts import CutPrompts
 from cts_async.runs.directory import write_json
-from cts_async.runs.files import SUMMARY
+from cts_async.runs.files import SUMMARY, results_of
+from cts_async.runs.index import NO_FILE, read_object, stat_of
+from cts_async.runs.journal import journal_of
+from cts_async.runs.manifest import Manifest
+from cts_async.runs.open_run import judgment_files
 from cts_async.tables.output import counted, dollars
+
+_COPY_NS: Final = 2_000_000_000
+"""Copying a run changes the order of modification times by up to this."""
 
 
 def write_summary(summary: RunSummary) -> dict[str, Any]:
@@ -22,6 +29,24 @@ def write_summary(summary: RunSummary) -> dict[str, Any]:
     value = summary_json(summary)
     write_json(summary.directory / SUMMARY, {"version": __version__} | value)
     return value
+
+
+def read_current_summary(manifest: Manifest) -> Mapping[str, Any] | None:
+    """The content of a run's `summary.json`; None where there is none, or where results or steps are newer."""
+    # Without links in it, which `opened` follows nowhere.
+    directory = manifest.directory.resolve()
+    state = stat_of(directory / SUMMARY)
+    if state == NO_FILE:
+        return None
+    paths = [directory / results_of(directory), journal_of(manifest)[0].resolve()]
+    paths += judgment_files(directory)
+    for path in paths:
+        if stat_of(path).mtime_ns > state.mtime_ns + _COPY_NS:
+            return None
+    try:
+        return read_object(directory / SUMMARY)
+    except ValueError:
+        return None
 
 
 def summary_json(summary: RunSummary) -> dict[str, Any]:

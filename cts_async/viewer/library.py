@@ -16,7 +16,7 @@ import orjson
 from cts_async import __version__, scorer
 from cts_async.foreign_json import as_count, as_float, as_object, as_texts
 from cts_async.runs.files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
-from cts_async.runs.index import NO_FILE, Json, Stat, is_serializable, read_object, stat_of
+from cts_async.runs.index import NO_FILE, Json, Refused, Stat, is_serializable, read_object, stat_of
 from cts_async.runs.manifest import Manifest
 from cts_async.runs.open_run import (
     MAX_FOLDERS,
@@ -314,6 +314,16 @@ class Library:
         """
         gold = manifest.gold_sha256
         return _data_sha(manifest) or self.find().data_by_gold.get(gold, gold)
+
+    def only_data(self) -> str:
+        """`data_sha` of all runs. Raises Refused where there are none, or runs over several data."""
+        digests = {self.data_sha(manifest) for _, manifest in self.find().runs.values()}
+        digests.discard("")
+        if len(digests) > 1:
+            raise Refused(404, "runs over several data: choose a leaderboard in the list of runs")
+        if not digests:
+            raise Refused(404, "no runs over known data")
+        return digests.pop()
 
     def over(self, data_sha: str) -> list[tuple[Place, Manifest]]:
         """The runs over these data, by name; none for ""."""

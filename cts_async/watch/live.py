@@ -6,7 +6,6 @@ timestamp and pid tell.
 
 from __future__ import annotations
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,7 +24,7 @@ from cts_async.analysis.stats import FEWEST, RunningMean
 from cts_async.analysis.summary import ResultColumns
 from cts_async.errors import CTSError, InputError
 from cts_async.records import Caveat
-from cts_async.runs.directory import json_bytes
+from cts_async.runs.directory import json_bytes, locker_exists, process_exists
 from cts_async.runs.files import (
     JUDGMENTS,
     MANIFEST,
@@ -238,20 +237,6 @@ def is_live(value: object) -> TypeGuard[LiveFile]:
 @cache
 def _live_file_form() -> TypeAdapter[LiveFile]:
     return TypeAdapter(LiveFile)
-
-
-def process_exists(pid: int) -> bool:
-    """Whether this machine has a process of this number."""
-    if pid <= 0:
-        return False
-    try:
-        os.kill(pid, 0)
-    # It is another user's.
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return True
 
 
 def compact(value: float) -> str:
@@ -514,11 +499,8 @@ def how_to_resume(states: Iterable[RunState]) -> list[str]:
 
 def _state(directory: Path, session: Session, *, finished: bool) -> State:
     open_ended = bool(session.start) and not session.end
-    if open_ended:
-        # According to the lock file, the process that locked the directory last.
-        with suppress(OSError, ValueError):
-            if process_exists(int((directory / ".lock").read_text().rpartition(" ")[2])):
-                return "working"
+    if open_ended and locker_exists(directory):
+        return "working"
     if finished:
         return "finished"
     if open_ended:

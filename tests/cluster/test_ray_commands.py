@@ -72,7 +72,7 @@ def test_unreachable_cluster_is_reported_at_once(cts: Cts) -> None:
 
 def test_missing_ray_is_reported_with_how_to_install_it(cts: Cts, monkeypatch: pytest.MonkeyPatch) -> None:
     without(monkeypatch, "ray")
-    line = "cts: --ray and --workers need Ray, which is not installed: pip install ray grpcio"
+    line = "cts: --ray and --workers need Ray, which is not installed: pip install 'cts-async[ray]'"
     assert refused(cts, "--workers", "2") == line
     assert refused(cts, "--ray", "auto") == line
 

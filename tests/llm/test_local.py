@@ -55,6 +55,14 @@ def test_embedded_model_with_another_digest_is_refused(tmp_path: Path) -> None:
         check_digest(tmp_path / "x.gguf")
 
 
+def test_file_of_ones_own_needs_the_server_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.gguf").write_bytes(b"GGUF....")
+    monkeypatch.setattr(local.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError) as refused:
+        model_file({MODEL_VARIABLE: str(tmp_path / "mine.gguf")})
+    assert str(refused.value) == "CTS_LOCAL_MODEL needs xllamacpp: pip install 'cts-async[local]'"
+
+
 @needs_server
 def test_published_model_has_the_expected_digest() -> None:
     check_digest(model_file({}))

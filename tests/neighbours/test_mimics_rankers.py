@@ -124,7 +124,7 @@ def test_rankers_are_chosen_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError) as caught:
         rankers_named(["rankboost", "lambdamart"])
     assert str(caught.value) == (
-        "ranker lambdamart needs lightgbm: pip install lightgbm scikit-learn "
+        "ranker lambdamart needs lightgbm: pip install 'cts-async[ltr]' "
         "(these work without: ranknet, rankboost, coordinate-ascent)"
     )
     assert list(rankers_named(["rankboost"])) == ["rankboost"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -269,7 +270,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "</s>"]
 
 @pytest.mark.skipif(HAS_TORCH, reason="torch is here")
 def test_missing_torch_error_gives_install_command() -> None:
-    with pytest.raises(UsageError, match="pip install bert-score"):
+    with pytest.raises(UsageError, match=re.escape("pip install 'cts-async[bertscore]'")):
         open_pair_scorer("model")
 
 

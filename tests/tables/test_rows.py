@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,7 +16,8 @@ from made_runs import Row, changed_manifest, made_run
 from typed_commands import cts_in
 
 import cts_async
-from cts_async.tables.rows import column_notes, columns
+from cts_async.errors import UsageError
+from cts_async.tables.rows import Tables, column_notes, columns
 
 QUERIES = "id,fused_query,blurred_query\na,fa,ba\nb,fb,bb\nc,fc,bc\nd,fd,bd\n"
 
@@ -162,12 +165,91 @@ def test_judged_candidates_of_several_files_have_their_own_steps(tmp_path: Path)
     assert [(row["system"], row["score"], row["calls"]) for row in rows] == [("one", 100, 0), ("two", 100, 1)]
 
 
+def made_systems(folder: Path) -> None:
+    """gpt-k1 (one scored with 50 by ernie and 100 by kimi, one failed), and orig (one scored with 0 of three)."""
+    rows = (Row("a", ("q?",), ("x",), labels={"ernie": "fn", "kimi": "ff"}), Row("b", error="search"))
+    made_run(folder, label="gpt-k1", rows=rows)
+    made_run(folder, label="orig", rows=(Row("a", score=0),), n_expected=3, embedded=True)
+
+
+def test_systems_have_a_row_for_each_judge(tmp_path: Path) -> None:
+    made_systems(tmp_path)
+    loaded = cts_async.load(tmp_path)
+    names = (
+        "run",
+        "agent",
+        "support",
+        "judge",
+        "n_expected",
+        "n_scored",
+        "n_failed",
+        "n_unfinished",
+        "mean",
+        "caveat",
+    )
+    assert [tuple(row[name] for name in names) for row in loaded.systems] == [
+        ("made-gpt-k1", "webdancer", "ernie", "ernie", 2, 1, 1, 0, 50, None),
+        ("made-gpt-k1", "webdancer", "ernie", "kimi", 2, 1, 1, 0, 100, None),
+        ("made-orig", "webdancer", None, "ernie", 3, 1, 0, 2, 0, "smoke test"),
+    ]
+    for rows in (loaded.instances, loaded.nuggets, loaded.judges):
+        assert {(row["system"], row["agent"], row["support"]) for row in rows} <= {
+            ("gpt-k1", "webdancer", "ernie"),
+            ("orig", "webdancer", None),
+        }
+
+
+def test_run_that_nobody_judged_is_a_system_without_a_judge(tmp_path: Path) -> None:
+    run = made_run(tmp_path, label="orig", rows=(Row("a"), Row("b", error="search")))
+    with changed_manifest(run) as manifest:
+        manifest["identity"]["judges"] = []
+    (system,) = cts_async.load(run).systems
+    assert (system["judge"], system["n_scored"], system["n_failed"], system["mean"]) == (None, 0, 1, None)
+
+
+class StandIn(ModuleType):
+    """As much of pandas as is called: a frame is its columns, a column its type and values."""
+
+    DataFrame = dict
+
+    @staticmethod
+    def Series(values: list[Any], dtype: str) -> tuple[str, list[Any]]:
+        return dtype, values
+
+
+def test_data_frame_has_the_types_of_its_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made_systems(tmp_path)
+    loaded = cts_async.load(tmp_path)
+    monkeypatch.setitem(sys.modules, "pandas", StandIn("pandas"))
+    frame = loaded.to_pandas("systems")
+    assert list(frame) == list(column_notes()["systems"])
+    assert frame["mean"] == ("float64", [50, 100, 0])
+    assert frame["n_failed"] == ("Int64", [1, 1, 0])
+    assert frame["caveat"] == ("object", [None, None, "smoke test"])
+    assert list(loaded.to_pandas()) == columns("instances", 1)
+    empty = Tables([], [], [], ()).to_pandas("judges")
+    assert empty["score"] == ("float64", [])
+    with pytest.raises(
+        UsageError, match="^table: must be one of instances, nuggets, judges, systems, not 'runs'$"
+    ):
+        loaded.to_pandas("runs")  # type: ignore[arg-type]
+
+
+def test_missing_pandas_is_one_line_with_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UsageError, match="^to_pandas needs pandas: pip install pandas$"):
+        Tables([], [], [], ()).to_pandas()
+
+
 def test_rows_make_a_data_frame(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
-    made_run(tmp_path, label="gpt-k1", rows=(Row("a", ("q?",), ("x",), score=50), Row("b", error="search")))
-    frame = pandas.DataFrame(cts_async.load(tmp_path).instances)
-    assert frame.groupby("system")["score"].mean()["gpt-k1"] == 50
-    assert frame["status"].tolist() == ["scored", "failed"]
+    made_systems(tmp_path)
+    loaded = cts_async.load(tmp_path)
+    assert pandas.DataFrame(loaded.instances)["status"].tolist() == ["scored", "failed", "scored"]
+    frame = loaded.to_pandas("systems")
+    assert frame.groupby("judge")["mean"].mean().to_dict() == {"ernie": 25, "kimi": 100}
+    assert frame["support"].tolist() == ["ernie", "ernie", None]
+    assert loaded.to_pandas()["cost_usd"].mean() != 0  # missing everywhere, and a number all the same
 
 
 def test_documentation_names_every_column() -> None:

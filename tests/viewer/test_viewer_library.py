@@ -87,6 +87,19 @@ def board(asker: Asker) -> Any:
     return asker.until("leaderboard", lambda said: not said["computing"], data=sha)
 
 
+def test_leaderboard_without_data_is_that_of_the_only_data_in_the_folder(tmp_path: Path) -> None:
+    with viewer(tmp_path) as asker:
+        assert asker.api("leaderboard").json == {"error": "no runs over known data"}
+    made_run(tmp_path, label="orig", rows=rows("nn"))
+    with viewer(tmp_path) as asker:
+        assert asker.until("leaderboard", lambda said: not said["computing"]) == board(asker)
+    made_run(tmp_path, label="orig", rows=rows("nn"), data="other")
+    with viewer(tmp_path) as asker:
+        refused = asker.api("leaderboard")
+    assert refused.status == 404
+    assert refused.json == {"error": "runs over several data: choose a leaderboard in the list of runs"}
+
+
 def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) -> None:
     orig = made_run(tmp_path, label="orig", rows=[*rows("nn", "fn"), Row("i2", error="search/turn/1")])
     made_run(tmp_path, label="gpt-k1", rows=rows("ff", "ff", "fn"), embedded=True, n_expected=4)

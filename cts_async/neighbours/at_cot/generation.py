@@ -22,7 +22,7 @@ from cts_async.analysis.board import Array
 from cts_async.analysis.retrieval import ALPHA, TurnRetrieval
 from cts_async.analysis.stats import PairedT, correlation, holm, mean_or_none, paired_t_test
 from cts_async.datasets.kinds import Annotations
-from cts_async.errors import UsageError
+from cts_async.errors import UsageError, install_command
 from cts_async.neighbours.inputs import published
 from cts_async.records import AMBIGUITY_TYPES, SCHEMES, AmbiguityType, Mode
 from cts_async.runs.conversations import ConversationRun
@@ -78,7 +78,7 @@ class TokenF1:
 
 
 PAPERS_ENCODER: Final = "microsoft/deberta-large-mnli"
-_INSTALL: Final = "BERTScore needs a package that is not installed: pip install bert-score"
+_INSTALL: Final = f"BERTScore needs a package that is not installed: {install_command('bertscore')}"
 _SANE_LENGTH: Final = 1_000_000
 """Tokens; transformers gives a number of 31 digits for a tokenizer without a greatest length."""
 _USUAL_LENGTH: Final = 512

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from cts_async.errors import UsageError
+from cts_async.errors import UsageError, install_command
 from cts_async.neighbours.mimics_duo.ties import Array, expected_by_query, ideal_items, sizes, starts
 
 
@@ -385,7 +385,7 @@ def rankers_named(names: Iterable[str] = ()) -> dict[str, PaneRanker]:
         if ranker.needs and find_spec(ranker.needs) is None:
             without = ", ".join(_rankers_without_packages())
             raise UsageError(
-                f"ranker {name} needs {ranker.needs}: pip install lightgbm scikit-learn (these work without: {without})"
+                f"ranker {name} needs {ranker.needs}: {install_command('ltr')} (these work without: {without})"
             )
         rankers[name] = ranker
     return rankers

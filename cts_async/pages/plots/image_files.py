@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cts_async.engine.processes import child_environment
-from cts_async.errors import UsageError, write_error
+from cts_async.errors import UsageError, install_command, write_error
 from cts_async.pages.plots.figure import Figure, template
 from cts_async.safe_files import atomic_writer
 
@@ -71,7 +71,7 @@ def check_export(formats: Sequence[str]) -> None:
     plotly_path()
     if find_spec("kaleido") is None:
         raise UsageError(
-            f"figures as files need kaleido (pip install kaleido) and Chrome or Chromium; {_ALTERNATIVE}"
+            f"figures as files need kaleido ({install_command('plots')}) and Chrome or Chromium; {_ALTERNATIVE}"
         )
     if _browser() is None:
         path = os.environ.get("BROWSER_PATH")

@@ -19,6 +19,8 @@ export function leaderboardPage({ main, heading, query, signal }) {
     h("p", {}, h("a", { href: href("/matrix", { data: query.data }) }, t("toMatrix"))), place));
   const fetched = async () => {
     const found = await get("leaderboard", { data: query.data }, signal);
+    // Links and the downloaded file need the digests: the short address is replaced by the full one.
+    if (!query.data) location.replace(href("/leaderboard", { data: found.data_sha }));
     if (found.data) fill(over, t("dataIs"), " ", untrusted(found.data, "strong"));
     if (found.computing) setTimeout(() => again().catch(() => {}), AGAIN_MS);
     return boards(found);

@@ -59,7 +59,7 @@ def test_format_missing_or_unknown_is_refused(formats: tuple[str, ...]) -> None:
 
 def test_missing_kaleido_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_files, "find_spec", lambda name: find_spec(name) if name == "plotly" else None)
-    with pytest.raises(UsageError, match=r"pip install kaleido.*the HTML report needs neither"):
+    with pytest.raises(UsageError, match=r"pip install 'cts-async\[plots\]'.*the HTML report needs neither"):
         check_export(["svg"])
 
 
