@@ -1,7 +1,7 @@
 """A researcher edits her work and types the same command: it costs what follows from the edit, and nothing else.
 
-Ten instances, each of a query and an intent that ends in a word of its own. The models are the fake provider's: an agent of
-two turns, a User Answerer who does not know half of what she is asked, a judge. Each number of calls is worked out by hand.
+Ten instances, each of a query and an intent that ends in a word of its own. The models are the fake provider's: an agent
+of two turns, a User Answerer who does not know half of what she is asked, a judge. The numbers are worked out by hand.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def test_each_edit_costs_what_follows_from_it(cts: Cts, provider: Remote) -> Non
     write_models(provider.url, "other-2")
     assert count(*run, "--judge", "other") == Counter(judge=11 + 11)
 
-    # A third question: its answer, a rewritten query and, by a sampling agent, a search of the system's own. Where nothing
-    # new was learned the answer is the same, and so is the verdict on it.
+    # A third question: its answer, a rewritten query and, by a sampling agent, a search of the system's own. Where
+    # nothing new was learned the answer is the same, and so is the verdict on it.
     n_learned = sum(known(i, f"Which price for query {i}?") for i in range(11))
     assert 0 < n_learned < 11
     three = [*COMMAND, "-k", "3", "--judge", "other"]
