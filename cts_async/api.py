@@ -24,7 +24,7 @@ from cts_async.config import BudgetConfig, Consent, Join, JudgeConfig, RunConfig
 from cts_async.errors import RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
 from cts_async.records import DEFAULT_TOOLS, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
-from cts_async.runs.selection import find_runs
+from cts_async.runs.selection import SHOW_OLDER_IN_PYTHON, find_runs
 from cts_async.tables.rows import Tables as Tables
 from cts_async.tables.rows import tables_of
 
@@ -39,18 +39,24 @@ Budget: TypeAlias = BudgetConfig | Mapping[str, float]
 
 
 @api_function
-def load(*runs: PathText) -> Tables:
+def load(*runs: PathText, all_versions: bool = False) -> Tables:
     """Read runs as rows: run directories, folders of them, or patterns; without any, the folder `runs`.
 
-    The rows are those that `cts export --layout csv` writes; `Tables` and docs/usage.md say what they hold. Raises
-    UsageError.
+    Of the runs in a folder the newest version of each, unless `all_versions`; a run that is named by its path is read
+    in any case. The rows are those that `cts export --layout csv` writes; `Tables` and docs/usage.md say what they
+    hold. Raises UsageError.
     """
-    return _load(runs)
+    return _load(runs, all_versions=all_versions)
 
 
-def _load(runs: Sequence[PathText]) -> Tables:
-    tables = tables_of(find_runs(_words(runs)))
-    return replace(tables, remarks=tuple(map(in_parameters, tables.remarks)))
+def _load(runs: Sequence[PathText], *, all_versions: bool = False) -> Tables:
+    remarks: list[str] = []
+    found_runs = find_runs(
+        _words(runs), remarks.append, all_versions=all_versions, remedy=SHOW_OLDER_IN_PYTHON
+    )
+    tables = tables_of(found_runs)
+    remarks += tables.remarks
+    return replace(tables, remarks=tuple(map(in_parameters, remarks)))
 
 
 def _words(runs: Sequence[PathText]) -> list[str]:
@@ -287,19 +293,30 @@ def compare(
     baseline: str | None = None,
     seed: int = 0,
     published: bool = False,
+    all_versions: bool = False,
 ) -> Mapping[str, Any]:
     """Compare runs, as `cts compare --json` does: leaderboard, intervals, tests of every pair, agreement of judges.
 
-    Differences are to orig, or to the system `baseline`. With `published` there is also ours beside the paper's values,
-    under that name. Raises UsageError.
+    Differences are to orig, or to the system `baseline`; runs by several agents are groups, each with an orig of its
+    own. Of the runs in a folder the newest version of each, unless `all_versions`. With `published` there is also ours
+    beside the paper's values, under that name. Raises UsageError.
     """
     from cts_async.tables.comparison import compare_runs, comparison_json
 
     if isinstance(judges, str):
         judges = [judges]
-    compared = compare_runs(_words(runs), judges=judges, baseline=baseline, seed=seed, partial=published)
+    compared = compare_runs(
+        _words(runs),
+        judges=judges,
+        baseline=baseline,
+        seed=seed,
+        partial=published,
+        all_versions=all_versions,
+        remedy=SHOW_OLDER_IN_PYTHON,
+    )
     result = comparison_json(compared)
-    result["notes"] = list(map(in_parameters, result["notes"]))
+    for group in (result, *result.get("groups", ())):
+        group["notes"] = list(map(in_parameters, group["notes"]))
     if published:
         from cts_async.tables.published import published_json, published_of
 
