@@ -24,7 +24,7 @@ from cts_async.config import BudgetConfig, Consent, Join, JudgeConfig, RunConfig
 from cts_async.errors import RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
 from cts_async.records import DEFAULT_TOOLS, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
-from cts_async.runs.selection import JUDGE_OLDER, find_runs
+from cts_async.runs.selection import JUDGE_OLDER, SHOW_OLDER_IN_PYTHON, find_runs
 from cts_async.tables.rows import Tables as Tables
 from cts_async.tables.rows import tables_of
 
@@ -42,18 +42,21 @@ Budget: TypeAlias = BudgetConfig | Mapping[str, float]
 def load(*runs: PathText, all_versions: bool = False) -> Tables:
     """Read runs as rows: run directories, folders of them, or patterns; without any, the folder `runs`.
 
-    Of a folder or a pattern the newest version of each run is read, or with `all_versions` every one.
-
-    The rows are those that `cts export --layout csv` writes; `Tables` and docs/usage.md say what they hold. Raises
-    UsageError.
+    Of the runs in a folder the newest version of each, unless `all_versions`; a run that is named by its path is read
+    in any case. The rows are those that `cts export --layout csv` writes; `Tables` and docs/usage.md say what they
+    hold. Raises UsageError.
     """
     return _load(runs, all_versions=all_versions)
 
 
 def _load(runs: Sequence[PathText], *, all_versions: bool = False) -> Tables:
-    notes: list[str] = []
-    tables = tables_of(find_runs(_words(runs), notes.append, all_versions=all_versions), notes)
-    return replace(tables, remarks=tuple(map(in_parameters, tables.remarks)))
+    remarks: list[str] = []
+    found_runs = find_runs(
+        _words(runs), remarks.append, all_versions=all_versions, remedy=SHOW_OLDER_IN_PYTHON
+    )
+    tables = tables_of(found_runs)
+    remarks += tables.remarks
+    return replace(tables, remarks=tuple(map(in_parameters, remarks)))
 
 
 def _words(runs: Sequence[PathText]) -> list[str]:
@@ -313,9 +316,10 @@ def compare(
         seed=seed,
         partial=published,
         all_versions=all_versions,
+        remedy=SHOW_OLDER_IN_PYTHON,
     )
     result = comparison_json(compared)
-    for group in [result, *result.get("groups", ())]:
+    for group in (result, *result.get("groups", ())):
         group["notes"] = list(map(in_parameters, group["notes"]))
     if published:
         from cts_async.tables.published import published_json, published_of

@@ -20,6 +20,7 @@ _MAX_NAMED: Final = 3
 """Texts that a sentence lists; it counts the others."""
 SHOW_OLDER: Final = "--all-versions shows them"
 """What to do about older versions that are left out."""
+SHOW_OLDER_IN_PYTHON: Final = "all_versions=True shows them"
 JUDGE_OLDER: Final = "name them to judge them"
 """The same where judging each of them costs money."""
 

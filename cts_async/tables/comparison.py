@@ -22,7 +22,7 @@ from cts_async.runs.files import is_conversation
 from cts_async.runs.finished import FinishedRun, newest_run, read_run, read_runs
 from cts_async.runs.groups import ComparableRuns, comparable_runs
 from cts_async.runs.manifest import ORIG
-from cts_async.runs.selection import find_runs, join_first
+from cts_async.runs.selection import SHOW_OLDER, find_runs, join_first
 from cts_async.tables.output import counted
 from cts_async.tables.results import CAVEATS
 from cts_async.tables.summary import caveats_json
@@ -104,6 +104,7 @@ def compare_runs(
     seed: int = 0,
     partial: bool = False,
     all_versions: bool = False,
+    remedy: str = SHOW_OLDER,
 ) -> RunsCompared:
     """Compare the runs that `words` name under `judges` (all if none are named), by group. Raises UsageError.
 
@@ -112,7 +113,7 @@ def compare_runs(
     each group, if present, and the family of tests is all pairs of the group.
     """
     notes: list[str] = []
-    named_runs = find_runs(words, notes.append, all_versions=all_versions)
+    named_runs = find_runs(words, notes.append, all_versions=all_versions, remedy=remedy)
     runs = [run for run in named_runs if not is_conversation(run.path)]
     if not runs:
         path = named_runs[0].path

@@ -143,8 +143,8 @@ def column_type(table: str, column: str) -> str:
     return meaning.partition(":")[0].removesuffix(" or null")
 
 
-def tables_of(found_runs: Sequence[RunPath], notes: Sequence[str] = ()) -> Tables:
-    """Read runs as rows; `notes` on which runs these are become remarks. Raises InputError."""
+def tables_of(found_runs: Sequence[RunPath]) -> Tables:
+    """Read runs as rows. Raises InputError."""
     runs = [read_path(found_run.path, without=()) for found_run in found_runs]
     n_questions = 0
     for run in runs:
@@ -155,7 +155,7 @@ def tables_of(found_runs: Sequence[RunPath], notes: Sequence[str] = ()) -> Table
     nuggets: list[Row] = []
     judges: list[Row] = []
     systems: list[Row] = []
-    remarks: list[str] = list(notes)
+    remarks: list[str] = []
     further = _further_columns(runs)
     if len(further) > MAX_FURTHER:
         remarks.append(

@@ -67,7 +67,7 @@ def test_export_and_load_take_newest_versions(cts: Cts, runs: Path, tmp_path: Pa
     assert sorted(path.name for path in (tmp_path / "every" / "outputs").iterdir()) == names
     tables = cts_async.load(runs)
     assert [row["run"] for row in tables.instances] == ["gpt-k1.v3", "orig"]
-    assert tables.remarks == ("2 older versions left out (all_versions shows them)",)
+    assert tables.remarks == ("2 older versions left out (all_versions=True shows them)",)
     assert len(cts_async.load(runs, all_versions=True).instances) == 4
     assert [row["score"] for row in cts_async.load(runs / "gpt-k1").instances] == [20.0]
 
@@ -75,7 +75,7 @@ def test_export_and_load_take_newest_versions(cts: Cts, runs: Path, tmp_path: Pa
 def test_compare_in_python_takes_newest_versions(runs: Path) -> None:
     found = cts_async.compare(runs)
     assert [system["system"] for system in found["systems"]] == ["orig", "gpt-k1"]
-    assert found["notes"] == ["2 older versions left out (all_versions shows them)"]
+    assert found["notes"] == ["2 older versions left out (all_versions=True shows them)"]
     assert len(cts_async.compare(runs, all_versions=True)["systems"]) == 4
 
 
