@@ -24,7 +24,7 @@ from cts_async.config import BudgetConfig, Consent, Join, JudgeConfig, RunConfig
 from cts_async.errors import RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
 from cts_async.records import DEFAULT_TOOLS, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
-from cts_async.runs.selection import SHOW_OLDER_IN_PYTHON, find_runs
+from cts_async.runs.selection import JUDGE_OLDER, SHOW_OLDER_IN_PYTHON, find_runs
 from cts_async.tables.rows import Tables as Tables
 from cts_async.tables.rows import tables_of
 
@@ -271,7 +271,9 @@ def judge(
     if isinstance(runs, str | Path):
         runs = [runs]
     names = _Names()
-    options["runs"] = tuple(run_path.path for run_path in find_runs([str(run) for run in runs]))
+    notes: list[str] = []
+    found_runs = find_runs([str(run) for run in runs], notes.append, remedy=JUDGE_OLDER)
+    options["runs"] = tuple(run_path.path for run_path in found_runs)
     del options["judge"], options["quiet"]
     options["judges"] = ()
     if judge:
@@ -283,7 +285,8 @@ def judge(
         RunGroup(plan.group(name), plan.n_answers, directories, None, plan.embedded) for name in plan.judges
     ]
     _drive(run_judging, plan, groups, list(plan.specs.values()), quiet=quiet)
-    return _load(directories)
+    tables = _load(directories)
+    return replace(tables, remarks=(*notes, *tables.remarks))
 
 
 @api_function
@@ -297,9 +300,10 @@ def compare(
 ) -> Mapping[str, Any]:
     """Compare runs, as `cts compare --json` does: leaderboard, intervals, tests of every pair, agreement of judges.
 
-    Differences are to orig, or to the system `baseline`; runs by several agents are groups, each with an orig of its
-    own. Of the runs in a folder the newest version of each, unless `all_versions`. With `published` there is also ours
-    beside the paper's values, under that name. Raises UsageError.
+    Differences are to orig, or to the system `baseline`. Of a folder the newest version of each run is shown, or with
+    `all_versions` every one. Where there are runs of several agents, or over different data or gold, "groups" has the
+    comparison of each, and the other fields are those of the first one. With `published` there is also ours beside the
+    paper's values, under that name. Raises UsageError.
     """
     from cts_async.tables.comparison import compare_runs, comparison_json
 
