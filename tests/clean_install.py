@@ -1,4 +1,4 @@
-"""What a stranger gets: `python tests/clean_install.py dist/*` installs each distribution into an environment of its own.
+"""What a stranger gets: `python tests/clean_install.py dist/*` installs each file into an environment of its own.
 
 For CI and releases, on every system and Python; nothing but the standard library is needed. In an empty folder the
 baseline is played, compared, reported and exported, and each part that is optional has to be missed in one line.

@@ -61,9 +61,9 @@ def open_judgments(
 ) -> Judgments | None:
     """Index the corpus and read the judgments, before anything is paid for; None without a corpus.
 
-    Raises UsageError as `retrieval.check_evaluator`; UsageError or InputError for an unknown measure or published dataset, a relevance level above the only grade
-    of pseudo-judgments, a corpus, re-ranker or qrels that cannot be read, and for qrels that judge no instance or no
-    document of the corpus.
+    Raises UsageError or InputError for an unknown measure or published dataset, a relevance level above the only grade
+    of pseudo-judgments, a corpus, re-ranker or qrels that cannot be read, for qrels that judge no instance or no
+    document of the corpus, and as `retrieval.check_evaluator`.
     """
     from cts_async.search.backends.corpus import Corpus
     from cts_async.search.rankers import CrossEncoderRanker
