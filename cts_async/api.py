@@ -24,7 +24,7 @@ from cts_async.config import BudgetConfig, Consent, Join, JudgeConfig, RunConfig
 from cts_async.errors import RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
 from cts_async.records import DEFAULT_TOOLS, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
-from cts_async.runs.selection import find_runs
+from cts_async.runs.selection import SHOW_OLDER_IN_PYTHON, find_runs
 from cts_async.tables.rows import Tables as Tables
 from cts_async.tables.rows import tables_of
 
@@ -39,18 +39,24 @@ Budget: TypeAlias = BudgetConfig | Mapping[str, float]
 
 
 @api_function
-def load(*runs: PathText) -> Tables:
+def load(*runs: PathText, all_versions: bool = False) -> Tables:
     """Read runs as rows: run directories, folders of them, or patterns; without any, the folder `runs`.
 
-    The rows are those that `cts export --layout csv` writes; `Tables` and docs/usage.md say what they hold. Raises
-    UsageError.
+    Of the runs in a folder the newest version of each, unless `all_versions`; a run that is named by its path is read
+    in any case. The rows are those that `cts export --layout csv` writes; `Tables` and docs/usage.md say what they
+    hold. Raises UsageError.
     """
-    return _load(runs)
+    return _load(runs, all_versions=all_versions)
 
 
-def _load(runs: Sequence[PathText]) -> Tables:
-    tables = tables_of(find_runs(_words(runs)))
-    return replace(tables, remarks=tuple(map(in_parameters, tables.remarks)))
+def _load(runs: Sequence[PathText], *, all_versions: bool = False) -> Tables:
+    remarks: list[str] = []
+    found_runs = find_runs(
+        _words(runs), remarks.append, all_versions=all_versions, remedy=SHOW_OLDER_IN_PYTHON
+    )
+    tables = tables_of(found_runs)
+    remarks += tables.remarks
+    return replace(tables, remarks=tuple(map(in_parameters, remarks)))
 
 
 def _words(runs: Sequence[PathText]) -> list[str]:
@@ -187,7 +193,7 @@ def run(
         model = every_role or "local"
     names = _Names()
     del options["model"]
-    options["models"] = names.of_players(model)
+    options["models"] = names.of_players("model", model)
     options["ks"] = _questions(options.pop("k"))
     del options["quiet"]
     config = _config(RunConfig, names, options)
@@ -266,8 +272,10 @@ def judge(
         runs = [runs]
     names = _Names()
     options["runs"] = tuple(run_path.path for run_path in find_runs([str(run) for run in runs]))
-    options["judges"] = options.pop("judge")
-    del options["quiet"]
+    del options["judge"], options["quiet"]
+    options["judges"] = ()
+    if judge:
+        options["judges"] = names.of_players("judge", judge)
     config = _config(JudgeConfig, names, options)
     plan = plan_judging(config, load_catalogue(*config.config_files), os.environ)
     directories = tuple(plan.directories())
@@ -285,19 +293,30 @@ def compare(
     baseline: str | None = None,
     seed: int = 0,
     published: bool = False,
+    all_versions: bool = False,
 ) -> Mapping[str, Any]:
     """Compare runs, as `cts compare --json` does: leaderboard, intervals, tests of every pair, agreement of judges.
 
-    Differences are to orig, or to the system `baseline`. With `published` there is also ours beside the paper's values,
-    under that name. Raises UsageError.
+    Differences are to orig, or to the system `baseline`; runs by several agents are groups, each with an orig of its
+    own. Of the runs in a folder the newest version of each, unless `all_versions`. With `published` there is also ours
+    beside the paper's values, under that name. Raises UsageError.
     """
     from cts_async.tables.comparison import compare_runs, comparison_json
 
     if isinstance(judges, str):
         judges = [judges]
-    compared = compare_runs(_words(runs), judges=judges, baseline=baseline, seed=seed, partial=published)
+    compared = compare_runs(
+        _words(runs),
+        judges=judges,
+        baseline=baseline,
+        seed=seed,
+        partial=published,
+        all_versions=all_versions,
+        remedy=SHOW_OLDER_IN_PYTHON,
+    )
     result = comparison_json(compared)
-    result["notes"] = list(map(in_parameters, result["notes"]))
+    for group in (result, *result.get("groups", ())):
+        group["notes"] = list(map(in_parameters, group["notes"]))
     if published:
         from cts_async.tables.published import published_json, published_of
 
@@ -314,25 +333,25 @@ class _Names:
     def __init__(self) -> None:
         self._functions: dict[str, Callable[..., Any]] = {}
 
-    def of_player(self, player: Player) -> str:
-        """The name of a player."""
+    def of_player(self, parameter: str, player: Player) -> str:
+        """The name of a player, which a parameter was given."""
         from cts_async.protocol.custom.sources import remember_function
 
         if isinstance(player, str):
             return player
         if not callable(player):
-            raise UsageError(f"{player!r}: name a model or a role of yours, or give a function")
+            raise UsageError(f"{parameter}={player!r}: name a model or a role of yours, or give a function")
         name = remember_function(player, self._functions)
         self._functions[name] = player
         return name
 
-    def of_players(self, players: Player | Sequence[Player]) -> tuple[str, ...]:
-        """The names of one player or several."""
+    def of_players(self, parameter: str, players: Player | Sequence[Player]) -> tuple[str, ...]:
+        """The names of one player or several, which a parameter was given."""
         if isinstance(players, str) or not isinstance(players, Sequence):
-            return (self.of_player(players),)
+            return (self.of_player(parameter, players),)
         if not players:
-            raise UsageError("name at least one model, or give a function")
-        return tuple(self.of_player(player) for player in players)
+            raise UsageError(f"{parameter}: name at least one model, or give a function")
+        return tuple(self.of_player(parameter, player) for player in players)
 
 
 _PLAYERS: Final = frozenset({"support", "answerer", "rewriter", "agent", "every_role"})
@@ -357,11 +376,11 @@ def _config(kind: type[T], names: _Names, options: dict[str, Any]) -> T:
         if value is None:  # the default, as where the option is left out
             continue
         if name in _PLAYERS:
-            value = names.of_player(value)
+            value = names.of_player(name, value)
         elif name == "judges" and not value:  # the first judge is that of the paper then
             value = ()
         elif name == "judges":
-            value = names.of_players(value)
+            value = names.of_players(name, value)
         elif get_origin(types[name]) is tuple and isinstance(value, str | Path):
             value = (value,)
         try:

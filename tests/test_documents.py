@@ -60,6 +60,9 @@ ONLY_PARSED = {
     "--workers": "processes, which the fakes of this one do not reach; tests/cluster has them",
     "cts doctor --ask": "asks a server; tests/cli/test_cli_machine.py has one",
     "smol.py": "downloads smolagents",
+    "cts runs diff": "runs of other blocks; tests/cli/test_cli_runs.py has some",
+    "cts runs rm": "asks on a terminal; tests/cli/test_cli_runs.py has one",
+    "cts runs prune": "asks on a terminal; tests/cli/test_cli_runs.py has one",
     "cts demo": "plays for a while, and serves until Ctrl-C; tests/cli/test_cli_demo.py has it",
     "part-": "files of 100,000,000 lines, which the shell cuts and names",
 }

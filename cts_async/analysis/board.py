@@ -63,7 +63,14 @@ class Board:
 
 def with_names(board: Board, names: Mapping[str, str]) -> Board:
     """Rename systems for readers: by their own name, or by their model's, which k follows (`GPT-5.2 (k=3)`)."""
-    entrants = [replace(entrant, label=_name_for_readers(entrant.label, names)) for entrant in board.entrants]
+    entrants: list[FinishedRun] = []
+    for entrant in board.entrants:
+        version_mark = f".v{entrant.version}"
+        if entrant.label.endswith(version_mark):
+            label = _name_for_readers(entrant.label.removesuffix(version_mark), names) + version_mark
+        else:
+            label = _name_for_readers(entrant.label, names)
+        entrants.append(replace(entrant, label=label))
     # Two systems may have been given one name.
     return replace(board, entrants=tuple(with_distinct_labels(entrants)))
 
@@ -128,11 +135,38 @@ def _remarks_on_settings(entrants: Sequence[FinishedRun], rows: _Rows) -> Iterat
         if len(published) < len(entrants):
             labels = join_first(published)
         yield f"Made with --as-published: {labels}."
+    sharing = [entrant.label for entrant in entrants if entrant.shares_sampled]
+    if sharing:
+        yield (
+            f"Common random numbers (--share-sampled): systems share sampled steps ({join_first(sharing)}), so that "
+            "differences have less noise than between independent runs."
+        )
     if rows.differing:
         differences = join_first(list(rows.differing.values()))
         yield (
             f"Weights differ between runs, so not all were judged by the same gold: {differences}. Scores are "
             "recomputed with the weights named first."
+        )
+
+
+def notes_on_origs(board: Board, baseline: str) -> Iterator[str]:
+    """Say which of several runs of orig the differences are to, where their answers are not the same."""
+    origs = [entrant.label for entrant in board.entrants if entrant.system == ORIG]
+    if len(origs) < 2 or baseline not in origs:
+        return
+    marks = board.answers[:, board.place(baseline)]
+    differing: list[str] = []
+    for label in origs:
+        other_marks = board.answers[:, board.place(label)]
+        # 0: no answer, or one of which nothing is known.
+        both = (marks != 0) & (other_marks != 0)
+        n_differ = int((marks[both] != other_marks[both]).sum())
+        if n_differ:
+            differing.append(f"{label} on {n_differ} of the {int(both.sum())} instances that both have")
+    if differing:
+        yield (
+            f"Several runs are orig: differences are to {baseline}, the newest; its answers are not those of "
+            f"{join_first(differing)}."
         )
 
 

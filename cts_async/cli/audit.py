@@ -50,9 +50,9 @@ def audit(
 
     from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED
     from cts_async.protocol.audit import audit_run
-    from cts_async.runs.files import run_folders
+    from cts_async.runs.selection import run_folders
 
-    audits = [audit_run(run, data) for run in run_folders(runs)]
+    audits = [audit_run(run, data) for run in run_folders(runs, all_versions=True)]
     if as_json:
         print_json([audit_json(audit) for audit in audits])
     else:

@@ -31,14 +31,17 @@ def compare(
         bool,
         typer.Option("--published", help="Compare with the published tables 2 to 11 of the paper instead."),
     ] = False,
+    all_versions: options.AllVersions = False,
     csv: options.CsvFolder = None,
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
 ) -> None:
     """Compare runs: leaderboard, confidence intervals, tests of every pair, agreement of judges.
 
-    RUN is a run directory, a folder of runs, a pattern, an --out directory of cts judge, or a per_item.jsonl. All must
-    be over the same data. Differences are relative to orig if it is among them, or to --baseline.
+    RUN is a run directory, a folder of runs, a pattern, an --out directory of cts judge, or a per_item.jsonl. Of a
+    folder or a quoted pattern the newest version of each run is shown. Differences are relative to orig if it is among
+    them, or to --baseline. Runs of several agents, or over different data or gold, are groups of one table, each with
+    its own orig, ranks and tests; two runs that are named themselves are compared with each other.
 
     Example: cts compare runs/
 
@@ -46,24 +49,35 @@ def compare(
 
     Example: cts compare runs/hard518-* --published --csv tables
     """
-    from cts_async.tables.comparison import compare_runs, comparison_json, comparison_tables
-    from cts_async.tables.results import CAVEATS
+    from cts_async.tables.comparison import compare_runs, comparison_json, comparison_tables, printed_notes
     from cts_async.tables.table import show_tables, with_free_names
 
-    compared = compare_runs(runs, judges=judge or (), baseline=baseline, seed=seed, partial=published)
+    compared = compare_runs(
+        runs,
+        judges=judge or (),
+        baseline=baseline,
+        seed=seed,
+        partial=published,
+        all_versions=all_versions,
+    )
     result = comparison_json(compared)
     lead: list[str] = []
     if published:
         from cts_async.tables.published import published_json, published_lines, published_of, published_tables
 
         beside_paper = published_of(compared)
+        if compared.others:
+            lead.append(f"Of several groups, the one last worked on is shown: {compared.marked_heading}.")
         result["published"] = published_json(beside_paper)
-        lead = list(published_lines(beside_paper))
+        lead += published_lines(beside_paper)
         tables = published_tables(beside_paper)
     else:
         # Leaderboard and tests are those of the first judge; --json has every judge's.
         tables = comparison_tables(compared, main_only=not judge, all_pairs=pairs)
-    notes = list(compared.notes)
-    for caveat in compared.caveats:
-        notes.append(CAVEATS[caveat])
-    show_tables(list(with_free_names(tables)), lead=lead, notes=notes, as_json=as_json and result, csv=csv)
+    show_tables(
+        list(with_free_names(tables)),
+        lead=lead,
+        notes=printed_notes(compared),
+        as_json=as_json and result,
+        csv=csv,
+    )

@@ -94,6 +94,14 @@ def runs(incomplete: str) -> list[str]:
     return []
 
 
+def run_names(incomplete: str) -> list[str]:
+    """Complete names of runs in `runs`, or run directories as `runs` does."""
+    inside = "runs/"
+    if "/" in incomplete:
+        return runs(incomplete)
+    return [path.removeprefix(inside) for path in runs(f"{inside}{incomplete}")]
+
+
 def _names_in(table: str) -> Iterator[str]:
     sources: tuple[Callable[[], Path | None], ...] = (
         lambda: _SHIPPED[table],

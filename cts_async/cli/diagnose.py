@@ -31,6 +31,7 @@ def diagnose(
         Path | None,
         typer.Option(metavar="FILE", help="Your own question types: CSV with the columns question and type."),
     ] = None,
+    all_versions: options.AllVersions = False,
     csv: options.CsvFolder = None,
     field: options.Fields = None,
     seed: options.Seed = 0,
@@ -40,14 +41,16 @@ def diagnose(
 
     RUN is a run directory, a folder of runs, a pattern of either, or files of questions and answers such as a
     release's results/clarify_only/*.csv. Prints the paper's tables 4, 5, 7, 8 and 10, then types of questions with
-    their answerability and gain over orig, the frontier of asking less, and at which stage points are lost.
+    their answerability and gain over orig, the frontier of asking less, and at which stage points are lost. Of a folder
+    or a quoted pattern the newest version of each run is shown. Runs of several agents, or over different data or gold,
+    are groups of one table, each with its own orig.
 
     Example: cts diagnose runs/hard518-gpt-k1 runs/hard518-gpt-k3
 
     Example: cts diagnose runs --json
     """
-    from cts_async.tables.diagnosis import diagnose_named, printed_notes, report_json, report_tables
-    from cts_async.tables.table import show_tables, with_caveats
+    from cts_async.tables.diagnosis import diagnose_named, printed_notes, printed_tables, report_json
+    from cts_async.tables.table import show_tables
 
     report = diagnose_named(
         runs,
@@ -56,7 +59,7 @@ def diagnose(
         types_file=types_file,
         fields=options.read_fields(field),
         seed=seed,
+        all_versions=all_versions,
     )
     value = as_json and report_json(report)
-    tables = [with_caveats(table, report.caveats) for table in report_tables(report)]
-    show_tables(tables, notes=printed_notes(report), as_json=value, csv=csv)
+    show_tables(printed_tables(report), notes=printed_notes(report), as_json=value, csv=csv)

@@ -118,7 +118,8 @@ def judge(
 
     On a Ray cluster: cts judge runs/sample-local-k1 --judge ernie --ray ray://head:10001 --workers 64
     """
-    from cts_async.runs.files import has_no_answers, run_folders, without
+    from cts_async.runs.files import has_no_answers, without
+    from cts_async.runs.selection import run_folders
 
     candidates = list(config.candidates)
     folders: list[Path] = []

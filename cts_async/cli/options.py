@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar, cast
 import typer
 from typer.core import TyperCommand
 
-from cts_async.cli.completion import choices, names, runs
+from cts_async.cli.completion import choices, names, run_names, runs
 from cts_async.config import BudgetConfig, CommandConfig, Consent, user_config_file
 from cts_async.errors import UsageError, closest
 from cts_async.records import AGENT_PROMPTS, MODES, SCHEMES, STAGES, EmptyAnswers
@@ -43,6 +43,7 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(:\d{2})?")
 PLAYER: Final = {"autocompletion": names("models", "baseline")}
 JUDGE: Final = {"autocompletion": names("models", "baseline", "lexical")}
 RUNS: Final = {"autocompletion": runs}
+RUN_NAMES: Final = {"autocompletion": run_names}
 """What the tab key offers for models, judges and runs."""
 
 # --- Headings of --help
@@ -430,6 +431,12 @@ Qrels = Annotated[
         EVALUATION,
         metavar="FILE|intent:N",
         help="Relevance judgments by facet; intent:N takes the N documents ranked best for the intent.",
+    ),
+]
+AllVersions = Annotated[
+    bool,
+    typer.Option(
+        "--all-versions", help="Show older versions of runs, too [default: the newest of each in a folder]."
     ),
 ]
 RunWords = Annotated[

@@ -45,7 +45,7 @@ runs: Final = typer.Typer(
 
 Folder = Annotated[
     Path | None,
-    typer.Argument(metavar="[DIR]", show_default=False, help="Folder of runs, or one run [default: runs]."),
+    typer.Argument(metavar="DIR", show_default=False, help="Folder of runs, or one run [default: runs]."),
 ]
 
 
@@ -79,6 +79,53 @@ def list_all(
     show_tables([table], notes=notes_on(listed), as_json=as_json, csv=csv)
 
 
+@runs.command("diff", short_help="Compare two runs: settings, prompts, sources, scores.")
+def diff(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="A", help="A run: its path, or its name in the folder runs.", **options.RUN_NAMES
+        ),
+    ],
+    other: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="B",
+            show_default=False,
+            help="The later run [default: A, beside the version it came from].",
+            **options.RUN_NAMES,
+        ),
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Compare two runs: settings, prompts, sources of custom roles, and scores.
+
+    A version alone is compared with the one that it came from. Texts stand side by side on a terminal of 120 columns or
+    more; changed lines are shown with those around them.
+
+    Example: cts runs diff my_lab.ask-k2.v2
+
+    Example: cts runs diff hard518-gpt-k1 hard518-gpt-k3 --json
+    """
+    from cts_async.runs.files import run_named
+    from cts_async.runs.run_changes import compare_two, origin_of
+    from cts_async.tables.output import print_json
+    from cts_async.tables.run_diff import changes_json, print_changes
+
+    if other is None:
+        after = run_named(run, _RUNS)
+        before = origin_of(after)
+    else:
+        before, after = run_named(run, _RUNS), run_named(other, _RUNS)
+    changes = compare_two(before, after)
+    if as_json:
+        print_json(changes_json(changes))
+        return
+    from rich.console import Console
+
+    print_changes(Console(emoji=False), changes)
+
+
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking, as in scripts.")]
 
 
@@ -86,7 +133,7 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Remove without asking, a
 def remove(
     named_runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN", help="Paths, or names in the folder runs.", **options.RUNS),
+        typer.Argument(metavar="RUN", help="Paths, or names in the folder runs.", **options.RUN_NAMES),
     ],
     yes: Yes = False,
 ) -> None:
@@ -101,8 +148,9 @@ def remove(
     """
     from cts_async.errors import UsageError
     from cts_async.runs.dependents import find_dependents, is_being_written
+    from cts_async.runs.files import run_named
     from cts_async.runs.manifest import manifest_of
-    from cts_async.runs.removal import reasons_to_keep, run_named
+    from cts_async.runs.removal import reasons_to_keep
 
     finished = _finish_removals([_RUNS] + [Path(os.path.abspath(word)).parent for word in named_runs])
     # By resolved path of its folder: two words may name one run. A run that is a link itself is refused.

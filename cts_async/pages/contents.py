@@ -18,16 +18,17 @@ from cts_async.analysis.interactions import Interactions
 from cts_async.analysis.losses import SystemLosses
 from cts_async.analysis.retrieval import NOBODY_ASKED, Cell, TurnRetrieval
 from cts_async.analysis.summary import RunSummary, summarise_runs
-from cts_async.errors import UsageError
+from cts_async.errors import InputError, UsageError
 from cts_async.pages.instance import instance_page
 from cts_async.records import Caveat
 from cts_async.runs.files import is_conversation, is_gold_build
-from cts_async.runs.finished import FinishedRun, read_runs
+from cts_async.runs.finished import read_runs
 from cts_async.runs.gold_texts import GoldTexts
+from cts_async.runs.groups import ComparableRuns, comparable_runs
 from cts_async.runs.index import Json, Refused
 from cts_async.runs.manifest import ORIG, Identity, manifest_of
 from cts_async.runs.open_run import whole_run
-from cts_async.runs.selection import RunPath, check_same_data, find_runs, runs_of_latest_agent, sibling_origs
+from cts_async.runs.selection import SHOW_OLDER, RunPath, check_same_data, find_runs, sibling_origs
 from cts_async.tables import results
 from cts_async.tables.comparison import (
     NO_ANSWERS,
@@ -36,6 +37,8 @@ from cts_async.tables.comparison import (
     compare_board,
     judged_tables,
     judges_tables,
+    no_baseline,
+    reference_of,
 )
 from cts_async.tables.diagnosis import DiagnosisReport, board_losses, diagnose_board, losses_table
 from cts_async.tables.published import Published, compare_with_paper, is_hard518, published_tables
@@ -45,10 +48,13 @@ from cts_async.tables.table import DataTable, Row, free_name, with_caveats
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The content of a report. Runs without judgments are on no board, files of verdicts have no summary."""
+    """The content of a report on one group of comparable runs, with that on the other groups, if there are any.
+
+    Runs without judgments are on no board, files of verdicts have no summary.
+    """
 
     run_paths: tuple[Path, ...]
-    """The runs that the user named."""
+    """The runs of all groups that the user named."""
     summaries: tuple[RunSummary, ...]
     """Summaries of run directories and judged candidates, in the order of the board."""
     board: Board | None
@@ -65,6 +71,15 @@ class Gathered:
     notes: tuple[str, ...]
     names: Mapping[str, str]
     """What to call models, systems and datasets; the systems of the board are renamed already."""
+    heading: str = ""
+    """What distinguishes the group from the others; "" for a group alone."""
+    others: tuple[Gathered, ...] = ()
+    """The other groups, of the one last worked on only. Conversations are in the first."""
+
+    @property
+    def groups(self) -> tuple[Gathered, ...]:
+        """All groups, the one last worked on first."""
+        return (self, *self.others)
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
@@ -99,69 +114,119 @@ def gather(
     seed: int = 0,
     evaluate_talks: TalkEvaluation | None = None,
     names: Mapping[str, str] = MappingProxyType({}),
+    all_versions: bool = False,
+    remedy: str = SHOW_OLDER,
 ) -> Gathered:
-    """Read and analyse runs; differences are to `baseline`, else to orig if there is one.
+    """Read and analyse runs, by group; differences are to `baseline`, else to the orig of each group if there is one.
 
     `names` says what to call models, systems and datasets; `evaluate_talks` evaluates runs of `cts converse`, which are
     only counted without it.
 
-    Raises UsageError and InputError if there are none, or none that belong together.
+    `remedy` says how to see older versions. Raises UsageError and InputError if there are no runs.
     """
     notes: list[str] = []
-    runs = find_runs(words)
+    runs = find_runs(words, notes.append, all_versions=all_versions, remedy=remedy)
     # find_runs leaves gold out if there is anything else.
     if is_gold_build(runs[0].path):
         raise UsageError(f"{runs[0].path}: gold that cts gold built; name the runs that are scored by it")
-    if not baseline:
-        runs = runs_of_latest_agent(runs, notes.append)
-    run_paths = tuple(run.path for run in runs)
-    scored_paths: list[Path] = []
-    talk_paths: list[Path] = []
-    for path in run_paths:
-        if is_conversation(path):
-            talk_paths.append(path)
+    scored_runs: list[RunPath] = []
+    talk_runs: list[RunPath] = []
+    for run in runs:
+        if is_conversation(run.path):
+            talk_runs.append(run)
         else:
-            scored_paths.append(path)
+            scored_runs.append(run)
     # Conversations may be over other data than the scored runs: no table compares the two.
-    check_same_data(talk_paths)
+    check_same_data(run.path for run in talk_runs)
+    talks = _read_talks(talk_runs, notes, alone=not scored_runs)
+    # Conversations alone are shown beside an empty group.
+    groups = comparable_runs(scored_runs) or [ComparableRuns(())]
+    gathered: list[Gathered] = []
+    problems: list[UsageError] = []
+    for group in groups:
+        try:
+            gathered.append(_gather_group(group, judges, baseline, seed, names))
+        except UsageError as error:
+            # What can be shown of a folder is shown; what was named itself is not passed over.
+            is_damaged = isinstance(error, InputError) and any(run.named for run in group.runs)
+            if len(groups) == 1 or is_damaged:
+                raise
+            problems.append(error)
+            notes.append(f"{group.heading}: left out, since {error}.")
+    if not gathered:
+        raise problems[0]
+    if baseline is not None:
+        boards = [group.board for group in gathered if group.board]
+        if boards and not any(reference_of(board, baseline) for board in boards):
+            raise UsageError(no_baseline(baseline, boards))
+    if len(gathered) > 1:
+        notes.append(
+            f"{len(gathered)} groups, each with its own orig, ranks and tests: nothing is compared between them."
+        )
+    talk_report: results.ConversationReport | None = None
+    conversations = tuple(summarise_runs(talks))
+    if conversations and evaluate_talks is not None:
+        talk_report = evaluate_talks(conversations)
+    first, *others = gathered
+    return replace(
+        first,
+        run_paths=tuple(run.path for run in runs),
+        talks=conversations,
+        talk_report=talk_report,
+        notes=(*notes, *first.notes),
+        others=tuple(others),
+    )
+
+
+def _read_talks(runs: Sequence[RunPath], notes: list[str], *, alone: bool) -> list[Path]:
+    """Return the runs of conversations that can be read. Raises InputError if there is none, nor anything else."""
+    try:
+        return [run.directory for run in read_runs(runs, notes.append)]
+    except InputError:
+        if alone or any(run.named for run in runs):
+            raise
+        return []
+
+
+def _gather_group(
+    group: ComparableRuns, judges: Sequence[str], baseline: str | None, seed: int, names: Mapping[str, str]
+) -> Gathered:
+    """Read and analyse the scored runs of one group."""
+    notes: list[str] = []
+    runs = list(group.runs)
     if not baseline:
-        orig = _sibling_orig(scored_paths)
+        orig = _sibling_orig([run.path for run in runs])
         if orig is not None:
             notes.append(f"Gains are over {orig}, found next to the named runs.")
             runs.append(RunPath(orig, named=False))
-            scored_paths.append(orig)
-    check_same_data(scored_paths)
-    talks: list[Path] = []
-    board = make_board(_without_talks(read_runs(runs, notes.append), talks))
+    board = make_board(read_runs(runs, notes.append))
     board_if_any: Board | None = None
     compared: RunsCompared | None = None
     diagnosis: DiagnosisReport | None = None
     losses: tuple[SystemLosses, ...] = ()
     if board.entrants:
-        reference, compared = _compare(board, names, judges, baseline, seed, notes)
+        reference, compared = _compare(board, names, judges, baseline, seed, notes, alone=not group.heading)
+        if compared and group.heading:
+            compared = replace(compared, agent=group.agent, heading=group.heading)
         board = board_if_any = with_names(board, names)
         judge = None
         if compared:
             judge = compared.judged[0].judge
         diagnosis = diagnose_board(board, reference, judge, seed=seed)
         losses = board_losses(board, judge)
-    published = _published(board, compared, diagnosis, seed)
-    conversations = tuple(summarise_runs(talks))
-    talk_report: results.ConversationReport | None = None
-    if conversations and evaluate_talks is not None:
-        talk_report = evaluate_talks(conversations)
     return Gathered(
-        run_paths=run_paths,
+        run_paths=(),
         summaries=tuple(summarise_runs(entrant.directory for entrant in board.entrants)),
         board=board_if_any,
         compared=compared,
         diagnosis=diagnosis,
         losses=losses,
-        published=published,
-        talks=conversations,
-        talk_report=talk_report,
+        published=_published(board, compared, diagnosis, seed),
+        talks=(),
+        talk_report=None,
         notes=tuple(notes),
         names=names,
+        heading=group.heading,
     )
 
 
@@ -199,15 +264,6 @@ def _sibling_orig(runs: Sequence[Path]) -> Path | None:
     return origs[0]
 
 
-def _without_talks(runs: Iterable[FinishedRun], talks: list[Path]) -> Iterator[FinishedRun]:
-    """Yield the runs with scores; add the directories of the others, conversations only, to `talks`."""
-    for run in runs:
-        if run.talk:
-            talks.append(run.directory)
-        else:
-            yield run
-
-
 def _compare(
     board: Board,
     names: Mapping[str, str],
@@ -215,11 +271,19 @@ def _compare(
     baseline: str | None,
     seed: int,
     notes: list[str],
+    *,
+    alone: bool,
 ) -> tuple[str, RunsCompared | None]:
-    """Return the baseline's label ("" for none) and the comparison, both by `names`; add notes."""
+    """Return the baseline's label ("" for none) and the comparison, both by `names`; add notes.
+
+    One of several groups may lack the `baseline` that was asked for: its differences are to orig.
+    """
     if not board.judges and not judges:
         notes.append(_no_scores(board))
         return "", None
+    if not alone and baseline is not None and not reference_of(board, baseline):
+        notes.append(f"No {baseline} here: differences are to orig, if there is one.")
+        baseline = None
     label = ""
     try:
         label = baseline_of(board, baseline)

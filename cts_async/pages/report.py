@@ -49,7 +49,15 @@ from cts_async.tables.comparison import answer_sentence, headline
 from cts_async.tables.output import counted
 from cts_async.tables.published import published_lines
 from cts_async.tables.results import tool_notices
-from cts_async.tables.table import Column, DataTable, Row, best_cells, bold_legend, written_rows
+from cts_async.tables.table import (
+    Column,
+    DataTable,
+    Row,
+    best_cells,
+    bold_legend,
+    section_ranges,
+    written_rows,
+)
 
 # --- Single instances, folded: from the blurred query to every nugget
 
@@ -399,7 +407,7 @@ def table_section(table: DataTable) -> Markup:
     body: list[Node] = [table_box(table, title)]
     # The legend is of the rows in the page: one that is cut off may hold the best cell.
     rows = written_rows(table)[:MAX_ROWS]
-    for line in bold_legend(table, best_cells(rows, table.columns)):
+    for line in bold_legend(table, best_cells(table, rows)):
         body.append(_remark(line))
     for remark in table.remarks:
         body.append(_remark(remark))
@@ -421,9 +429,16 @@ def table_box(table: DataTable, labelled_by: str) -> Markup:
     caption: Node = None
     if sentences:
         caption = element("caption", untrusted(f"{'. '.join(sentences)}.", "span"))
-    best = best_cells(rows, table.columns)
+    best = best_cells(table, rows)
+    section_starts: set[int] = set()
+    if table.section:
+        section_starts = {start for start, _ in section_ranges(table, rows)}
     body: list[Node] = []
     for i, row in enumerate(rows):
+        if i in section_starts:
+            heading = untrusted(row[table.section])
+            cell = element("th", heading, scope="rowgroup", colspan=len(table.columns), class_="section")
+            body.append(element("tr", cell))
         cells: list[Node] = []
         for j, column in enumerate(table.columns):
             cells.append(_cell(column, row, j, best=(i, j) in best))

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from cts_async.datasets import Dataset, open_dataset
-from cts_async.errors import InputError, UsageError
+from cts_async.errors import InputError, UsageError, closest
 from cts_async.runs.manifest import MANIFEST as MANIFEST
 from cts_async.runs.manifest import Manifest, manifest_of
 
@@ -48,18 +48,22 @@ def results_of(directory: Path) -> str:
 # --- Existing run directories: which ones the user's words name, what they hold, and their data
 
 
-def run_folders(words: Iterable[Path]) -> list[Path]:
-    """Run directories: each named directly or by a pattern, and all runs in a folder that is not a run itself.
-
-    A word that names nothing is returned unchanged, so that reading it reports the error. Gold builds are left out.
-    """
-    paths: list[Path] = []
-    for word in words:
-        paths += matching(word) or [word]
-    runs: list[Path] = []
-    for path in without(paths, is_report):
-        runs += _runs_at(path)
-    return without(runs, is_gold_build)
+def run_named(word: str, folder: Path) -> Path:
+    """The run directory of a path, or of a name in the folder of runs. Raises InputError."""
+    path, inside = Path(word), folder / word
+    for directory in (path, inside):
+        if (directory / MANIFEST).is_file():
+            return directory
+    for directory in (path, inside):
+        if directory.is_dir():
+            raise InputError(directory, f"not a run directory: {MANIFEST} not found")
+    names: list[str] = []
+    if folder.is_dir():
+        names = [entry.name for entry in folder.iterdir() if entry.is_dir()]
+    near, hint = closest(word, names), ""
+    if near:
+        hint = f"; did you mean {near}?"
+    raise InputError(word, f"no such run, here or in {folder}/{hint}")
 
 
 def matching(word: Path | str) -> list[Path]:
@@ -71,7 +75,7 @@ def matching(word: Path | str) -> list[Path]:
     return sorted(map(Path, glob.glob(str(word), recursive=True)))
 
 
-def _runs_at(path: Path) -> list[Path]:
+def runs_at(path: Path) -> list[Path]:
     """The runs in a folder; the path itself if it is a run, or has none in it."""
     if (path / MANIFEST).exists():
         return [path]

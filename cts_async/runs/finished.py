@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from cts_async.runs.results import (
     score_of,
 )
 from cts_async.runs.selection import RunPath, join_first
+from cts_async.runs.versions import version_of
 
 UNNAMED: Final = "unnamed"
 """The judge of lines that name none, if the manifest names none either."""
@@ -149,6 +150,18 @@ class FinishedRun:
     """True if the paper's protocol was played to the letter."""
     people_answered: bool = False
     """True if people's recorded answers (`--answers`) stood for the User Answerer's."""
+    shares_sampled: bool = False
+    """True if sampled steps were taken from runs of other systems (`--share-sampled`)."""
+    series: str = ""
+    """The name that its versions have in common (see `runs.versions`); "" for files of judged answers."""
+    version: int = 1
+    last_worked_on: str = ""
+    """When its last session began, as an ISO text of UTC; "" if unknown."""
+
+    @property
+    def recency(self) -> tuple[str, int, str]:
+        """Of several runs the newest has the greatest: the last one that a command worked on."""
+        return self.last_worked_on, self.version, self.series
 
     @property
     def support(self) -> str:
@@ -204,11 +217,26 @@ class FinishedRun:
         return scores
 
 
+def newest_run(runs: Iterable[FinishedRun]) -> FinishedRun:
+    """The run that a command last worked on; the path decides where that is unknown, whatever the order of words."""
+    return max(runs, key=lambda run: (run.recency, run.directory))
+
+
 def with_distinct_labels(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
-    """Rename runs of equal labels: by the mark of the directory (`gpt-k1+support-kimi`), its name, or its path."""
+    """Rename runs of equal labels, from the shortest name to the one that no other run has.
+
+    Different series by their marks (`gpt-k1+support-kimi`) or their names, versions of one series by their numbers
+    (`gpt-k1.v1`, `gpt-k1.v2`), and whatever is still alike by its directory's name or path.
+    """
     labelled = list(runs)
-    # From the shortest name to the one that is unique: a run keeps the first that no other run has.
-    for longer_label in (_marked_label, _directory_name, _directory_path):
+    for longer_label in (_marked_label, _series_name):
+        series: dict[str, set[tuple[Path, str]]] = defaultdict(set)
+        for run in labelled:
+            series[run.label].add((run.directory.parent, _series_name(run)))
+        for place, run in enumerate(labelled):
+            if len(series[run.label]) > 1:
+                labelled[place] = replace(run, label=longer_label(run))
+    for longer_label in (_version_name, _directory_name, _directory_path):
         n_runs = Counter(run.label for run in labelled)
         for place, run in enumerate(labelled):
             if n_runs[run.label] > 1:
@@ -217,8 +245,16 @@ def with_distinct_labels(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
 
 
 def _marked_label(run: FinishedRun) -> str:
-    _, plus, mark = run.directory.name.partition("+")
+    _, plus, mark = _series_name(run).partition("+")
     return run.label + plus + mark
+
+
+def _series_name(run: FinishedRun) -> str:
+    return run.series or run.directory.name
+
+
+def _version_name(run: FinishedRun) -> str:
+    return f"{run.label}.v{run.version}"
 
 
 def _directory_name(run: FinishedRun) -> str:
@@ -281,6 +317,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
     # Files of candidates have no other record of their budget than their name.
     if manifest.is_judged:
         system, k = named_system(system)
+    version = version_of(manifest)
     items = lines.items()
     judges = lines.judges()
     scoring = manifest.judge
@@ -313,6 +350,10 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         stop_after=identity.stop_after,
         as_published=identity.as_published,
         people_answered=identity.answers,
+        shares_sampled=manifest.shares_sampled,
+        series=version.series,
+        version=version.number,
+        last_worked_on=version.last_worked_on,
     )
 
 

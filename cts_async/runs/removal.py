@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from cts_async.errors import InputError, UsageError, closest
+from cts_async.errors import UsageError
 from cts_async.runs.dependents import Dependent
 from cts_async.runs.directory import LOCK, locked
 from cts_async.runs.files import JUDGMENTS, MANIFEST, PROMPTS, RUN_FILES, SOURCES
@@ -51,24 +51,6 @@ class RunContent:
     """Everything else: it stays."""
     n_bytes: int
     """Size of `files`."""
-
-
-def run_named(word: str, folder: Path) -> Path:
-    """The run directory of a path, or of a name in the folder of runs. Raises InputError."""
-    path, inside = Path(word), folder / word
-    for directory in (path, inside):
-        if (directory / MANIFEST).is_file():
-            return directory
-    for directory in (path, inside):
-        if directory.is_dir():
-            raise InputError(directory, f"not a run directory: {MANIFEST} not found")
-    names: list[str] = []
-    if folder.is_dir():
-        names = [entry.name for entry in folder.iterdir() if entry.is_dir()]
-    near, hint = closest(word, names), ""
-    if near:
-        hint = f"; did you mean {near}?"
-    raise InputError(word, f"no such run, here or in {folder}/{hint}")
 
 
 def read_content(directory: Path) -> RunContent:
@@ -117,6 +99,8 @@ def remove_run(directory: Path) -> tuple[str, ...]:
 
     Raises RunLocked where a process writes the run; UsageError for a directory that is no run, a link, or not ours.
     """
+    # The run itself must be no link; the folder of runs may be one, which is the user's own.
+    directory = directory.parent.resolve() / directory.name
     read_content(directory)  # locking would write into it
     # From here on no command can begin to write it, and another removal cannot either.
     with locked(directory):

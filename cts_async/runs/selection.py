@@ -5,18 +5,22 @@ Of runs only manifests are read here; `finished` reads the rest.
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from cts_async.errors import InputError, UsageError
 from cts_async.runs import files
-from cts_async.runs.manifest import ORIG, DataIdentity, manifest_of
+from cts_async.runs.manifest import ORIG, Manifest, manifest_of
+from cts_async.runs.settings import setting_of, settings_agree
+from cts_async.runs.versions import RunVersion, newest_versions, version_of
 
 _MAX_NAMED: Final = 3
 """Texts that a sentence lists; it counts the others."""
+SHOW_OLDER: Final = "--all-versions shows them"
+"""What to do about older versions that are left out, on the command line."""
+SHOW_OLDER_IN_PYTHON: Final = "all_versions=True shows them"
 
 
 def join_first(texts: Sequence[str]) -> str:
@@ -33,32 +37,113 @@ class RunPath:
 
     path: Path
     named: bool
+    """By its path or by a pattern: a damaged or unfinished one is not to be left out with the others of a folder."""
+    by_path: bool = False
+    """By its path: an older version is not to be left out either."""
 
 
-def find_runs(words: Sequence[str]) -> list[RunPath]:
+def _ignore(note: str) -> None:
+    pass
+
+
+def find_runs(
+    words: Sequence[str],
+    on_note: Callable[[str], None] = _ignore,
+    *,
+    all_versions: bool = False,
+    remedy: str = SHOW_OLDER,
+) -> list[RunPath]:
     """Return the run directories and judged files that `words` name, each once, sorted by path.
 
     The order of `words` must not change a number. A folder that is not a run stands for the runs in it, a pattern for
-    all that match. Built gold is left out if there is anything else. Raises InputError for a word that names nothing.
+    all that match; of both only the newest versions are returned unless `all_versions` (see `without_older_versions`,
+    which tells `on_note` how many were left out). Built gold is left out if there is anything else. Raises InputError
+    for a word that names nothing.
     """
     # By resolved path: two words may name one run, through a link, or as a folder and as a run in it.
     runs: dict[Path, RunPath] = {}
-    for path in files.paths_named(words, "no such run, folder or file; cts run and cts demo make runs"):
+    for path, by_path in _paths_of(words):
         if path.is_file() or _has_results(path):
-            runs[path.resolve()] = RunPath(path, named=True)
+            _add_run(runs, path, named=True, by_path=by_path)
             continue
         inside = _runs_inside(path)
         # Without runs inside, it is a run that has no results yet.
         if not inside:
-            runs[path.resolve()] = RunPath(path, named=True)
+            _add_run(runs, path, named=True, by_path=by_path)
         for directory in inside:
-            place = directory.resolve()
-            # A run that another word named itself stays named: it is not to be left out with the others of a folder.
-            was_named = place in runs and runs[place].named
-            runs[place] = RunPath(directory, was_named)
+            _add_run(runs, directory, named=False, by_path=False)
     # Builds of gold lie beside runs in a folder; alone they are what somebody wants to see.
     scored_paths = set(files.without((run.path for run in runs.values()), files.is_gold_build))
-    return [runs[place] for place in sorted(runs) if runs[place].path in scored_paths]
+    scored = [runs[place] for place in sorted(runs) if runs[place].path in scored_paths]
+    if all_versions:
+        return scored
+    return without_older_versions(scored, on_note, remedy)
+
+
+def _paths_of(words: Sequence[str]) -> Iterator[tuple[Path, bool]]:
+    """Yield each path that words name or match, and whether it was named itself."""
+    named: dict[Path, bool] = {}
+    for word in words:
+        for path in files.paths_named([word], "no such run, folder or file; cts run and cts demo make runs"):
+            named[path] = named.get(path, False) or Path(word).exists()
+    # A report is passed over beside anything else that any word names.
+    for path in files.without(named, files.is_report):
+        yield path, named[path]
+
+
+def _add_run(runs: dict[Path, RunPath], path: Path, *, named: bool, by_path: bool) -> None:
+    """Add a run; one that another word named itself stays named, and is not left out with the others of a folder."""
+    place = path.resolve()
+    if place in runs:
+        named = named or runs[place].named
+        by_path = by_path or runs[place].by_path
+    runs[place] = RunPath(path, named, by_path)
+
+
+def without_older_versions(
+    runs: Sequence[RunPath], on_note: Callable[[str], None], remedy: str = SHOW_OLDER
+) -> list[RunPath]:
+    """Return the newest version of each lineage in each folder, and every run that was named by its path.
+
+    This is the one decision about versions that all commands share. An older version of orig stays where runs that stay
+    have no other orig to be compared with, since their system has not been run again yet. `on_note` is told how many
+    are left out, and the `remedy`.
+    """
+    by_path = {run.path for run in runs if run.by_path}
+    manifests = {run.path: manifest_of(run.path) for run in runs if run.path.is_dir()}
+    _, older = newest_versions(manifests.values())
+    left_out = {manifest.directory for manifest in older} - by_path
+    shown = [manifest for path, manifest in manifests.items() if path not in left_out]
+    left_out -= _needed_origs(shown, [manifests[path] for path in left_out])
+    if len(left_out) == 1:
+        on_note(f"1 older version left out ({remedy.replace('them', 'it')})")
+    elif left_out:
+        on_note(f"{len(left_out)} older versions left out ({remedy})")
+    return [run for run in runs if run.path not in left_out]
+
+
+def _needed_origs(shown: Sequence[Manifest], left_out: Sequence[Manifest]) -> set[Path]:
+    """Return the newest of the older origs that each shown Clarifier's run without an orig can be compared with."""
+    origs = [manifest for manifest in shown if manifest.identity.system == ORIG]
+    older_origs = [manifest for manifest in left_out if manifest.identity.system == ORIG]
+    older_origs.sort(key=lambda manifest: version_of(manifest).recency, reverse=True)
+    needed: set[Path] = set()
+    for manifest in shown:
+        if not manifest.players.get("clarifier") or any(_goes_with(orig, manifest) for orig in origs):
+            continue
+        for orig in older_origs:
+            if _goes_with(orig, manifest):
+                origs.append(orig)
+                needed.add(orig.directory)
+                break
+    return needed
+
+
+def _goes_with(orig: Manifest, manifest: Manifest) -> bool:
+    """Whether a run of orig lies in the folder of another run, and can be compared with it."""
+    if orig.directory.absolute().parent != manifest.directory.absolute().parent:
+        return False
+    return settings_agree(setting_of(orig), setting_of(manifest))
 
 
 def _runs_inside(folder: Path) -> list[Path]:
@@ -84,41 +169,38 @@ def _has_run_files(path: Path) -> bool:
     return (path / files.MANIFEST).is_file() or _has_results(path)
 
 
-def runs_of_latest_agent(runs: Sequence[RunPath], on_note: Callable[[str], None]) -> list[RunPath]:
-    """Return the runs to compare where a folder has several runs of orig, each by another agent.
+def run_folders(
+    words: Iterable[Path],
+    on_note: Callable[[str], None] = _ignore,
+    *,
+    all_versions: bool = False,
+    remedy: str = SHOW_OLDER,
+) -> list[Path]:
+    """Run directories: each named directly or by a pattern, and all runs in a folder that is not a run itself.
 
-    A difference to the orig of another agent would say more about the agents than about clarification. So the runs of
-    the agent whose orig was worked on last are taken, with those that were named themselves or name no agent; the
-    others are reported to `on_note`.
+    In the order of the words. Older versions are left out as by `find_runs`. A word that names nothing is returned
+    unchanged, so that reading it reports the error. Gold builds are left out.
     """
-    agents = {run.path: _agent(run.path) for run in runs}
-    agents_of_orig: list[str] = []
-    for run in sorted(runs, key=_last_begun):
-        if _is_orig(run.path):
-            agents_of_orig.append(agents[run.path])
-    if len(set(agents_of_orig)) < 2:
-        return list(runs)
-    latest_agent = agents_of_orig[-1]
-    compared: list[RunPath] = []
-    left_out: dict[str, list[str]] = {}
-    for run in runs:
-        agent = agents[run.path]
-        # Conversations and judged files name no agent, and go with any.
-        if run.named or agent in (latest_agent, ""):
-            compared.append(run)
-        else:
-            left_out.setdefault(agent, []).append(str(run.path))
-    for agent, paths in left_out.items():
-        on_note(
-            f"Left out, since their agent is {agent}, not {latest_agent} (name them to see them): {shlex.join(paths)}"
-        )
-    return compared
+    by_path: dict[Path, bool] = {}
+    for word in words:
+        for path in files.matching(word) or [word]:
+            by_path[path] = by_path.get(path, False) or path == word
+    # A run may be named by itself and by its folder: it stands where it was named first.
+    found: dict[Path, bool] = {}
+    for path in files.without(by_path, files.is_report):
+        for directory in files.runs_at(path):
+            is_word = directory == path and by_path[path]
+            found[directory] = found.get(directory, False) or is_word
+    runs = [RunPath(directory, named=is_word, by_path=is_word) for directory, is_word in found.items()]
+    if not all_versions:
+        runs = without_older_versions(runs, on_note, remedy)
+    return files.without((run.path for run in runs), files.is_gold_build)
 
 
 def group_by_agent(paths: Iterable[Path]) -> dict[str, list[Path]]:
     """Group runs whose gains can be compared, by agent, where there are runs of orig by several agents.
 
-    As in `runs_of_latest_agent`, runs that name no agent go with every one. Below two such origs all are one group, "".
+    Runs that name no agent go with every one. Below two such origs all are one group, "".
     """
     agents = {path: _agent(path) for path in paths}
     agents_of_orig = {agent for path, agent in agents.items() if _is_orig(path)}
@@ -137,11 +219,6 @@ def _agent(path: Path) -> str:
 
 def _is_orig(path: Path) -> bool:
     return manifest_of(path).identity.system == ORIG
-
-
-def _last_begun(run: RunPath) -> tuple[str, Path]:
-    # Starts are ISO texts of UTC, which sort by time; the path decides among equal ones, whatever the words' order.
-    return manifest_of(run.path).last_session.start, run.path
 
 
 def check_same_data(paths: Iterable[Path]) -> None:
@@ -176,20 +253,28 @@ def check_same_data(paths: Iterable[Path]) -> None:
 
 
 def sibling_origs(directories: Iterable[Path]) -> list[Path]:
-    """Return the runs of orig in the same folders as these run directories, over the same data and by the same agent."""
-    folders: dict[tuple[Path, tuple[str, DataIdentity]], Path] = {}
+    """Return the newest run of orig in the folder of each of these run directories that it can be compared with."""
+    origs: dict[Path, None] = {}
+    manifests_by_folder: dict[Path, list[Manifest]] = {}
     for directory in directories:
-        # Resolved, so that each folder is searched once; the value is the folder as its user named it, to be printed.
-        folders[directory.resolve().parent, _agent_and_data(directory)] = directory.parent
-    origs: list[Path] = []
-    for (place, agent_and_data), folder in folders.items():
-        for path in sorted(place.iterdir()):
-            if _is_orig(path) and _agent_and_data(path) == agent_and_data:
-                origs.append(folder / path.name)
-    return origs
-
-
-def _agent_and_data(directory: Path) -> tuple[str, DataIdentity]:
-    """What a run and an orig must have in common for a difference between them to mean anything."""
-    manifest = manifest_of(directory)
-    return manifest.agent, manifest.identity.dataset
+        manifest = manifest_of(directory)
+        # Resolved, so that each folder is searched once.
+        place = directory.resolve().parent
+        if place not in manifests_by_folder:
+            manifests_by_folder[place] = [manifest_of(path) for path in sorted(place.iterdir())]
+        newest: RunVersion | None = None
+        for sibling in manifests_by_folder[place]:
+            # Nothing is compared with an orig of which nothing but its data is known.
+            if sibling.identity.system != ORIG or sibling.agent != manifest.agent:
+                continue
+            if sibling.identity.dataset != manifest.identity.dataset:
+                continue
+            if not settings_agree(setting_of(sibling), setting_of(manifest)):
+                continue
+            version = version_of(sibling)
+            if newest is None or version.recency > newest.recency:
+                newest = version
+        if newest is not None:
+            # In the folder as its user named it, since it is printed.
+            origs[directory.parent / newest.directory.name] = None
+    return list(origs)

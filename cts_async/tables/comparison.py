@@ -11,18 +11,20 @@ from typing import Any, Final
 
 import numpy as np
 
-from cts_async.analysis.board import LABELS, REFERENCES, Board, make_board
+from cts_async.analysis.board import LABELS, REFERENCES, Board, make_board, notes_on_origs
 from cts_async.analysis.compare import Judged, Robustness, Standing, compare_under, robustness
 from cts_async.analysis.stability import Stability, stability
 from cts_async.analysis.stats import ALPHA, ENOUGH, EXACT, MANY, POWER, Difference, holm_alpha
-from cts_async.errors import UsageError
+from cts_async.errors import InputError, UsageError
 from cts_async.protocol.judge import SELF_PREFERENCE
 from cts_async.records import Caveat, caveats_in
 from cts_async.runs.files import is_conversation
-from cts_async.runs.finished import FinishedRun, read_run, read_runs
+from cts_async.runs.finished import FinishedRun, newest_run, read_run, read_runs
+from cts_async.runs.groups import ComparableRuns, comparable_runs
 from cts_async.runs.manifest import ORIG
-from cts_async.runs.selection import check_same_data, find_runs, runs_of_latest_agent
+from cts_async.runs.selection import SHOW_OLDER, find_runs, join_first
 from cts_async.tables.output import counted
+from cts_async.tables.results import CAVEATS
 from cts_async.tables.summary import caveats_json
 from cts_async.tables.table import (
     NO_DIFFERENCE,
@@ -33,7 +35,9 @@ from cts_async.tables.table import (
     Rank,
     Row,
     difference_text,
+    in_sections,
     interval_notes,
+    marked,
     number,
     p_value,
     text,
@@ -54,7 +58,7 @@ MOST_PAIRS: Final = 36
 
 @dataclass(frozen=True, slots=True)
 class RunsCompared:
-    """The result of `cts compare`."""
+    """The result of `cts compare` for one group of comparable runs, with those of the other groups, if there are any."""
 
     board: Board
     baseline: str
@@ -66,11 +70,30 @@ class RunsCompared:
     stabilities: tuple[Stability, ...]
     notes: tuple[str, ...]
     seed: int
+    agent: str = ""
+    """The agent of the group; "" if none is named."""
+    heading: str = ""
+    """What distinguishes the group from the others; "" for a group alone."""
+    others: tuple[RunsCompared, ...] = ()
+    """The other groups, of the one last worked on only; nothing is compared between groups."""
+
+    @property
+    def groups(self) -> tuple[RunsCompared, ...]:
+        """All groups, the one last worked on first."""
+        return (self, *self.others)
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
-        """Why scores say nothing about a model; empty if they do."""
+        """Why scores of this group say nothing about a model; empty if they do."""
         return caveats_in(entrant.caveat for entrant in self.board.entrants)
+
+    @property
+    def marked_heading(self) -> str:
+        """The heading with the group's caveats, as tables show it."""
+        heading = self.heading
+        for caveat in self.caveats:
+            heading = marked(heading, caveat)
+        return heading
 
 
 def compare_runs(
@@ -80,28 +103,93 @@ def compare_runs(
     baseline: str | None = None,
     seed: int = 0,
     partial: bool = False,
+    all_versions: bool = False,
+    remedy: str = SHOW_OLDER,
 ) -> RunsCompared:
-    """Compare the runs that `words` name under `judges` (all if none are named). Raises UsageError.
+    """Compare the runs that `words` name under `judges` (all if none are named), by group. Raises UsageError.
 
     Of runs that nobody has judged only the supporting models are compared. A single run, or unjudged ones without such
-    models, are refused unless the comparison may be `partial`. Without a `baseline` the differences are to orig, if
-    present, and the family of tests is all pairs.
+    models, are refused unless the comparison may be `partial`. Without a `baseline` the differences are to the orig of
+    each group, if present, and the family of tests is all pairs of the group. `remedy` says how to see older versions.
     """
     notes: list[str] = []
-    named_runs = find_runs(words)
+    named_runs = find_runs(words, notes.append, all_versions=all_versions, remedy=remedy)
     runs = [run for run in named_runs if not is_conversation(run.path)]
     if not runs:
         path = named_runs[0].path
         raise UsageError(f"{path}: conversations without scores (cts converse) cannot be compared")
-    check_same_data(run.path for run in runs)
-    # After `make run` several agents have an orig each: the one worked on last is compared, unless one is named.
-    if baseline is None:
-        runs = runs_of_latest_agent(runs, notes.append)
-    board = make_board(read_runs(runs, notes.append))
-    if len(board.entrants) < 2 and not partial:
-        directory = board.entrants[0].directory
+    boards = _read_groups(comparable_runs(runs), notes)
+    entrants = [entrant for _, board in boards for entrant in board.entrants]
+    if len(entrants) < 2 and not partial:
+        directory = entrants[0].directory
         problem = f"one run alone ({directory}): name at least two, or the folder that they are in"
         raise UsageError(". ".join([problem, *notes]))
+    if len(boards) > 1:
+        notes.append(_groups_note(boards))
+    references = [reference_of(board, baseline) for _, board in boards]
+    if baseline is not None and not any(references):
+        raise UsageError(no_baseline(baseline, [board for _, board in boards]))
+    compared: list[RunsCompared] = []
+    problems: list[UsageError] = []
+    for (group, board), reference in zip(boards, references, strict=True):
+        try:
+            result = _compare_group(board, judges, baseline, reference, seed, partial=partial)
+        except UsageError as error:
+            # A group without scores is no reason to refuse the others.
+            problems.append(error)
+            notes.append(f"{group.heading}: not compared, since {error}.")
+            continue
+        if group.heading:
+            result = replace(result, agent=group.agent, heading=group.heading)
+        compared.append(result)
+    if not compared:
+        raise problems[0]
+    first, *others = compared
+    return replace(first, notes=(*notes, *first.notes), others=tuple(others))
+
+
+def _read_groups(groups: Sequence[ComparableRuns], notes: list[str]) -> list[tuple[ComparableRuns, Board]]:
+    """Read the runs of each group; a group of which nothing can be read is left out unless it was named."""
+    boards: list[tuple[ComparableRuns, Board]] = []
+    errors: list[InputError] = []
+    for group in groups:
+        try:
+            boards.append((group, make_board(read_runs(group.runs, notes.append))))
+        except InputError as error:
+            if any(run.named for run in group.runs):
+                raise
+            errors.append(error)
+    if not boards:
+        raise errors[0]
+    return boards
+
+
+def _groups_note(boards: Sequence[tuple[ComparableRuns, Board]]) -> str:
+    note = (
+        f"{len(boards)} groups, each with its own orig, ranks and tests: nothing is compared between them. To compare "
+        "two runs of different agents, name these two."
+    )
+    for group, _ in boards:
+        if group.without_agent:
+            paths = join_first([str(run.path) for run in group.without_agent])
+            note += f" Shown with {group.heading}, since they name no agent: {paths}."
+    return note
+
+
+def reference_of(board: Board, baseline: str | None) -> str:
+    """The label of the baseline in a group, "" for none; of a group that lacks the one that was asked for."""
+    if baseline is not None and not _labels_matching(board, baseline):
+        return ""
+    if baseline is None and not _labels_matching(board, ORIG):
+        return ""
+    return baseline_of(board, baseline)
+
+
+def _compare_group(
+    board: Board, judges: Sequence[str], baseline: str | None, reference: str, seed: int, *, partial: bool
+) -> RunsCompared:
+    """Compare the systems of one group. Where it lacks the `baseline` that was asked for, differences are to orig."""
+    notes: list[str] = []
     if not board.judges and not judges:
         # Runs without a search have User Answerer and Rewriter to compare, too.
         stabilities = tuple(_stabilities(board))
@@ -110,14 +198,14 @@ def compare_runs(
             for entrant in board.entrants:
                 notes += _unfinished(entrant)
             return RunsCompared(board, "", False, (), None, stabilities, tuple(notes), seed)
-    reference = ""
-    if baseline is None and not _labels_matching(board, ORIG):
+    against_baseline = bool(baseline and reference)
+    if not reference and _labels_matching(board, ORIG):
+        reference = baseline_of(board)
+        notes.append(f"No {baseline} here: differences are to {reference}.")
+    elif not reference:
         notes.append(f"No differences: {_no_orig(board)}.")
-    else:
-        reference = baseline_of(board, baseline)
-    compared = compare_board(board, judges, reference, against_baseline=baseline is not None, seed=seed)
-    notes += compared.notes
-    return replace(compared, notes=tuple(notes))
+    compared = compare_board(board, judges, reference, against_baseline=against_baseline, seed=seed)
+    return replace(compared, notes=(*notes, *compared.notes))
 
 
 def compare_board(
@@ -149,35 +237,53 @@ def compare_board(
         judged=tuple(judged),
         robustness=robustness(board, chosen, judges),
         stabilities=tuple(_stabilities(board)),
-        notes=tuple(chain(board.remarks, _notes(board, chosen[0]))),
+        notes=tuple(chain(board.remarks, notes_on_origs(board, baseline), _notes(board, chosen[0]))),
         seed=seed,
     )
 
 
 def baseline_of(board: Board, name: str | None = None) -> str:
-    """Return the label of the system that differences are to: orig, or another. Raises UsageError if it is ambiguous."""
-    labels = _labels_matching(board, name or ORIG)
-    if len(labels) == 1:
-        return labels[0]
-    if labels:
-        raise UsageError(
-            f"several runs are {name or ORIG}: {', '.join(labels)}; choose one with --baseline, or name the runs to "
-            "compare"
-        )
-    if name is None:
+    """Return the label of the system that differences are to: orig, or another. Raises UsageError if it is ambiguous.
+
+    Of several runs of orig it is the newest one that has scores, and so of several versions of another system.
+    """
+    matching = _matching(board, name or ORIG)
+    if not matching and name is None:
         raise UsageError(_no_orig(board))
-    raise UsageError(f"--baseline {name}: no such system here; there are {', '.join(board.systems)}")
+    if not matching:
+        assert name is not None
+        raise UsageError(no_baseline(name, [board]))
+    series = {(entrant.directory.parent, entrant.series) for entrant in matching}
+    if len(series) > 1 and not all(entrant.system == ORIG for entrant in matching):
+        labels = ", ".join(entrant.label for entrant in matching)
+        raise UsageError(
+            f"several runs are {name}: {labels}; choose one with --baseline, or name the runs to compare"
+        )
+    scored = [entrant for entrant in matching if entrant.judges]
+    return newest_run(scored or matching).label
+
+
+def no_baseline(name: str, boards: Sequence[Board]) -> str:
+    """The message for a --baseline that no group has."""
+    systems: dict[str, None] = {}
+    for board in boards:
+        systems.update(dict.fromkeys(board.systems))
+    return f"--baseline {name}: no such system here; there are {', '.join(systems)}"
 
 
 def _labels_matching(board: Board, name: str) -> list[str]:
-    """Return the labels that match a name: itself, else those of a system or directory of that name."""
-    if name in board.systems:
-        return [name]
-    labels: list[str] = []
+    return [entrant.label for entrant in _matching(board, name)]
+
+
+def _matching(board: Board, name: str) -> list[FinishedRun]:
+    """Return the runs that match a name: the one of that label, else those of a system or directory of that name."""
+    matching: list[FinishedRun] = []
     for entrant in board.entrants:
+        if entrant.label == name:
+            return [entrant]
         if name in (entrant.system, entrant.directory.name, str(entrant.directory)):
-            labels.append(entrant.label)
-    return labels
+            matching.append(entrant)
+    return matching
 
 
 def _no_orig(board: Board) -> str:
@@ -249,7 +355,22 @@ def _unfinished(entrant: FinishedRun) -> Iterator[str]:
 
 
 def comparison_json(compared: RunsCompared) -> dict[str, Any]:
-    """Return all numbers, unrounded."""
+    """Return all numbers, unrounded.
+
+    Of several groups the one last worked on is what earlier versions gave alone; "groups" has all of them, each with
+    the same fields.
+    """
+    result = _group_json(compared)
+    if compared.others:
+        groups: list[dict[str, Any]] = []
+        for group in compared.groups:
+            head = {"group": group.heading, "agent": group.agent or None}
+            groups.append(head | _group_json(group))
+        result["groups"] = groups
+    return result
+
+
+def _group_json(compared: RunsCompared) -> dict[str, Any]:
     board = compared.board
     data: dict[str, Any] = {}
     for entrant in board.entrants:
@@ -270,6 +391,20 @@ def comparison_json(compared: RunsCompared) -> dict[str, Any]:
     result["supporting_backbones"] = list(map(asdict, compared.stabilities))
     result["notes"] = list(compared.notes)
     return result
+
+
+def printed_notes(compared: RunsCompared) -> list[str]:
+    """Return the notes to be printed below the tables: those of a further group behind its heading."""
+    notes = list(compared.notes)
+    for group in compared.others:
+        notes += [f"{group.heading}: {note}" for note in group.notes]
+    for caveat in caveats_in(chain.from_iterable(group.caveats for group in compared.groups)):
+        headings = [group.heading for group in compared.groups if caveat in group.caveats]
+        if len(headings) == len(compared.groups):
+            notes.append(CAVEATS[caveat])
+        else:
+            notes += [f"{heading}: {CAVEATS[caveat]}" for heading in headings]
+    return notes
 
 
 def _system_json(entrant: FinishedRun) -> dict[str, Any]:
@@ -333,6 +468,9 @@ def _standing_fields(standing: Standing) -> dict[str, Any]:
 
 def comparison_tables(compared: RunsCompared, *, main_only: bool, all_pairs: bool) -> Iterator[DataTable]:
     """Yield every table that has content. With `main_only` leaderboard and tests of the first judge only."""
+    if compared.others:
+        yield from _sectioned_tables(compared.groups, main_only=main_only, all_pairs=all_pairs)
+        return
     shown = compared.judged
     if main_only:
         shown = compared.judged[:1]
@@ -344,9 +482,49 @@ def comparison_tables(compared: RunsCompared, *, main_only: bool, all_pairs: boo
         yield with_caveats(table, compared.caveats)
 
 
-def judged_tables(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> Iterator[DataTable]:
-    """Yield leaderboard, intervals and tests under one judge."""
-    yield _leaderboard_table(judged, compared)
+def _sectioned_tables(
+    groups: Sequence[RunsCompared], *, main_only: bool, all_pairs: bool
+) -> Iterator[DataTable]:
+    """Yield the tables of several groups: a section for each, under the same judge; else under each group's first."""
+    with_gains = any(group.baseline for group in groups)
+    judges: dict[str, None] = {}
+    for group in groups:
+        judges.update(dict.fromkeys(judged.judge for judged in group.judged))
+    # "" stands for each group's own first judge.
+    for judge in [""] if main_only else list(judges):
+        sections: list[tuple[str, list[DataTable]]] = []
+        for group in groups:
+            for judged in _judged_by(group, judge):
+                tables = judged_tables(judged, group, all_pairs=all_pairs, with_gains=with_gains)
+                sections.append(
+                    (group.marked_heading, [with_caveats(table, group.caveats) for table in tables])
+                )
+        yield from in_sections(sections)
+    others: list[tuple[str, list[DataTable]]] = []
+    for group in groups:
+        tables = judges_tables(group)
+        others.append((group.marked_heading, [with_caveats(table, group.caveats) for table in tables]))
+    yield from in_sections(others)
+
+
+def _judged_by(group: RunsCompared, judge: str) -> tuple[Judged, ...]:
+    """A group's scores under a judge, those of its first judge for ""; none if it has none."""
+    if not judge:
+        return group.judged[:1]
+    return tuple(judged for judged in group.judged if judged.judge == judge)
+
+
+def judged_tables(
+    judged: Judged, compared: RunsCompared, *, all_pairs: bool, with_gains: bool | None = None
+) -> Iterator[DataTable]:
+    """Yield leaderboard, intervals and tests under one judge.
+
+    `with_gains` is whether means are headed as having differences beside them: by default if there is a baseline, and
+    in a table of several groups if any of them has one.
+    """
+    if with_gains is None:
+        with_gains = bool(compared.baseline)
+    yield _leaderboard_table(judged, compared, with_gains=with_gains)
     if any(standing.gain for standing in judged.standings):
         yield _interval_table(judged, compared.baseline)
     if judged.pairs:
@@ -362,7 +540,7 @@ def judges_tables(compared: RunsCompared) -> Iterator[DataTable]:
         yield _stability_table(compared.stabilities)
 
 
-def _leaderboard_table(judged: Judged, compared: RunsCompared) -> DataTable:
+def _leaderboard_table(judged: Judged, compared: RunsCompared, *, with_gains: bool) -> DataTable:
     """The leaderboard (paper, tables 2 and 6)."""
     baseline = compared.baseline
     rows: list[dict[str, Any]] = []
@@ -379,8 +557,9 @@ def _leaderboard_table(judged: Judged, compared: RunsCompared) -> DataTable:
     remarks: list[str] = []
     caption = f"judge {judged.judge}"
     heading = "mean"
-    if baseline:
+    if with_gains:
         heading = "mean (Δ)"
+    if baseline:
         caption += f"; Δ is the mean paired difference to {baseline}"
     if judged.n_differs:
         # Means over different instances do not rank systems: those over the common ones do.

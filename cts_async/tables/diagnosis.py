@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, isnan
 from pathlib import Path
 from typing import Any, Final, cast
 
-from cts_async.analysis.board import Board, make_board
+from cts_async.analysis.board import Board, make_board, notes_on_origs
 from cts_async.analysis.diagnose import Diagnosis, diagnose
 from cts_async.analysis.interactions import (
     InstanceTexts,
@@ -29,17 +29,35 @@ from cts_async.errors import InputError, UnusableOutput, UsageError
 from cts_async.llm.parsing import ShortPhrase
 from cts_async.records import Caveat, caveats_in
 from cts_async.runs.cut_prompts import cut_prompt_lines
-from cts_async.runs.finished import NOT_FOR_QUESTIONS, NOT_FOR_SCORES, FinishedRun, read_run, read_runs
+from cts_async.runs.finished import (
+    NOT_FOR_QUESTIONS,
+    NOT_FOR_SCORES,
+    FinishedRun,
+    newest_run,
+    read_run,
+    read_runs,
+)
 from cts_async.runs.gold_texts import GoldTexts
+from cts_async.runs.groups import ComparableRuns, comparable_runs, version_layers
 from cts_async.runs.journal import cut_prompts_in
-from cts_async.runs.manifest import ORIG
+from cts_async.runs.manifest import ORIG, manifest_of
 from cts_async.runs.open_run import whole_run
-from cts_async.runs.selection import check_same_data, find_runs, runs_of_latest_agent, sibling_origs
+from cts_async.runs.selection import SHOW_OLDER, RunPath, check_same_data, find_runs, sibling_origs
+from cts_async.runs.settings import setting_of, settings_agree
 from cts_async.tables.output import counted
 from cts_async.tables.results import CAVEATS
 from cts_async.tables.statistics import diagnosis_tables
 from cts_async.tables.summary import caveats_json
-from cts_async.tables.table import Column, DataTable, number, text, text_columns
+from cts_async.tables.table import (
+    Column,
+    DataTable,
+    in_sections,
+    marked,
+    number,
+    text,
+    text_columns,
+    with_caveats,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +72,17 @@ class DiagnosisReport:
     notes: Sequence[str]
     losses: tuple[SystemLosses, ...] = ()
     """Where each system with scores, the reference points included, loses points."""
+    agent: str = ""
+    """The agent of the group; "" if none is named."""
+    heading: str = ""
+    """What distinguishes the group of runs from the others; "" for a group alone."""
+    others: tuple[DiagnosisReport, ...] = ()
+    """The other groups, of the one last worked on only."""
+
+    @property
+    def groups(self) -> tuple[DiagnosisReport, ...]:
+        """All groups, the one last worked on first."""
+        return (self, *self.others)
 
     @property
     def caveats(self) -> tuple[Caveat, ...]:
@@ -62,7 +91,21 @@ class DiagnosisReport:
 
 
 def report_json(report: DiagnosisReport) -> dict[str, Any]:
-    """Return all numbers unrounded: a list of rows for each table, by its name."""
+    """Return all numbers unrounded: a list of rows for each table, by its name.
+
+    Of several groups the fields are those of the one last worked on, and "groups" has all of them.
+    """
+    result = _group_json(report)
+    if report.others:
+        groups: list[dict[str, Any]] = []
+        for group in report.groups:
+            head = {"group": group.heading, "agent": group.agent or None}
+            groups.append(head | _group_json(group))
+        result["groups"] = groups
+    return result
+
+
+def _group_json(report: DiagnosisReport) -> dict[str, Any]:
     result: dict[str, Any] = {"judge": report.judge, "orig": None}
     if report.orig:
         result["orig"] = str(report.orig)
@@ -80,20 +123,39 @@ def report_json(report: DiagnosisReport) -> dict[str, Any]:
 
 
 def report_tables(report: DiagnosisReport) -> tuple[DataTable, ...]:
-    """Return all tables, in their usual order; some may have no rows."""
+    """Return all tables of one group, in their usual order; some may have no rows."""
     tables = list(diagnosis_tables(report.diagnosis))
     tables.append(losses_table(report.losses))
     return tuple(tables)
 
 
+def printed_tables(report: DiagnosisReport) -> list[DataTable]:
+    """Return all tables, with a section for each group where there are several."""
+    sections: list[tuple[str, list[DataTable]]] = []
+    for group in report.groups:
+        heading = group.heading
+        for caveat in group.caveats:
+            heading = marked(heading, caveat)
+        tables = [with_caveats(table, group.caveats) for table in report_tables(group)]
+        sections.append((heading, tables))
+    if len(sections) == 1:
+        return sections[0][1]
+    return in_sections(sections)
+
+
 def printed_notes(report: DiagnosisReport) -> list[str]:
-    """Return the lines to be printed below the tables."""
-    lines = ["no scores"]
-    if report.judge:
-        lines = [f"scores: judge {report.judge}"]
-    lines += report.notes
-    for caveat in report.caveats:
-        lines.append(CAVEATS[caveat])
+    """Return the lines to be printed below the tables: those of several groups behind their headings."""
+    lines: list[str] = []
+    for group in report.groups:
+        group_lines = ["no scores"]
+        if group.judge:
+            group_lines = [f"scores: judge {group.judge}"]
+        group_lines += group.notes
+        for caveat in group.caveats:
+            group_lines.append(CAVEATS[caveat])
+        if report.others:
+            group_lines = [f"{group.heading}: {line}" for line in group_lines]
+        lines += group_lines
     return lines
 
 
@@ -108,8 +170,13 @@ def diagnose_named(
     types_file: Path | None = None,
     fields: Mapping[str, str] | None = None,
     seed: int = 0,
+    all_versions: bool = False,
+    remedy: str = SHOW_OLDER,
 ) -> DiagnosisReport:
-    """Diagnose runs, or files of questions and answers, but not both. Raises UsageError and InputError."""
+    """Diagnose runs, or files of questions and answers, but not both. Raises UsageError and InputError.
+
+    `remedy` says how to see older versions of runs.
+    """
     labels = None
     read: Reader = read_question
     if types_file:
@@ -129,7 +196,11 @@ def diagnose_named(
         notes = ["files of questions and answers: there are no scores, and so no gains"]
         report = DiagnosisReport(diagnose(systems, {}, seed=seed), None, None, notes)
     else:
-        report = _diagnose_runs(paths, orig, read, judge, seed)
+        notes = []
+        runs = find_runs(paths, notes.append, all_versions=all_versions, remedy=remedy)
+        report = _diagnose_groups(
+            paths, _groups_to_pool(comparable_runs(runs)), orig, judge, notes, read=read, seed=seed
+        )
     if labels:
         notes = list(report.notes)
         notes.append(labels.note)
@@ -137,22 +208,86 @@ def diagnose_named(
     return report
 
 
-def _diagnose_runs(
-    words: Sequence[str], orig: Path | None, read: Reader, judge: str | None, seed: int
-) -> DiagnosisReport:
-    """Diagnose the runs that `words` name, by the scores of `judge` or else of the first run's scoring judge.
+def _groups_to_pool(groups: Iterable[ComparableRuns]) -> list[ComparableRuns]:
+    """Divide groups so that none has two versions of a system: tables of question types count all runs together."""
+    divided: list[ComparableRuns] = []
+    for group in groups:
+        layers = version_layers(group.runs)
+        if len(layers) == 1:
+            divided.append(group)
+            continue
+        for place, layer in enumerate(layers):
+            heading = "newest versions"
+            if place:
+                heading = "older versions"
+            if place > 1:
+                heading += f" ({place})"
+            if group.heading:
+                heading = f"{group.heading}; {heading}"
+            divided.append(replace(group, runs=tuple(layer), heading=heading))
+    return divided
 
-    Gains are over the run of orig that is named, or is among the runs, or lies beside them over the same data. In a
-    folder of runs those that have not finished are left out; one that is named itself is read as far as it got.
+
+def _diagnose_groups(
+    words: Sequence[str],
+    groups: Sequence[ComparableRuns],
+    orig: Path | None,
+    judge: str | None,
+    notes: list[str],
+    *,
+    read: Reader,
+    seed: int,
+) -> DiagnosisReport:
+    """Diagnose each group of runs by the scores of `judge`, or else of its first run's scoring judge."""
+    reports: list[DiagnosisReport] = []
+    problems: list[UsageError] = []
+    for group in groups:
+        group_notes: list[str] = []
+        try:
+            runs = _readable_runs(group, group_notes)
+            report = _diagnose_runs(
+                runs, _orig_of_group(orig, groups, group), judge, group_notes, read=read, seed=seed
+            )
+        except UsageError as error:
+            # A damaged run that was named is not to be passed over, whatever other groups there are.
+            if isinstance(error, InputError) and any(run.named for run in group.runs):
+                raise
+            problems.append(error)
+            continue
+        if report is None:
+            notes += group_notes
+            continue
+        if group.heading:
+            report = replace(report, agent=group.agent, heading=group.heading)
+        reports.append(report)
+    if not reports and problems:
+        raise problems[0]
+    if not reports:
+        problem = f"{', '.join(words)}: no Clarifier's run with answers; name one, such as runs/sample-gpt-k1"
+        raise UsageError("; ".join([problem, *notes]))
+    first, *others = reports
+    return replace(first, notes=[*notes, *first.notes], others=tuple(others))
+
+
+def _orig_of_group(orig: Path | None, groups: Sequence[ComparableRuns], group: ComparableRuns) -> Path | None:
+    """The orig that was named, for the groups that can be compared with it, and for a group alone."""
+    if orig is None or len(groups) == 1:
+        return orig
+    setting = setting_of(manifest_of(orig))
+    if all(settings_agree(setting, setting_of(manifest_of(run.path))) for run in group.runs):
+        return orig
+    return None
+
+
+def _readable_runs(group: ComparableRuns, notes: list[str]) -> list[FinishedRun]:
+    """Read the runs of a group. In a folder of runs those that have not finished are left out.
+
+    One that is named itself is read as far as it got.
     """
-    notes: list[str] = []
-    found_runs = find_runs(words)
-    if not orig:
-        found_runs = runs_of_latest_agent(found_runs, notes.append)
     # Who names a run wants it, unfinished or not; a folder may hold runs that are under way.
-    named_directories = {run.path for run in found_runs if run.named}
+    named_directories = {run.path for run in group.runs if run.named}
     runs: list[FinishedRun] = []
-    for run in read_runs(found_runs, notes.append):
+    for run in read_runs(group.runs, notes.append):
         is_named = run.directory in named_directories
         if run.n_missing and is_named:
             notes.append(f"{run.directory}: not finished ({run.progress})")
@@ -162,9 +297,25 @@ def _diagnose_runs(
             notes.append(f"{run.directory}: {run.unanswered}, left out")
         elif is_named or not run.n_missing:
             runs.append(run)
+    return runs
+
+
+def _diagnose_runs(
+    runs: Sequence[FinishedRun],
+    orig: Path | None,
+    judge: str | None,
+    notes: list[str],
+    *,
+    read: Reader,
+    seed: int,
+) -> DiagnosisReport | None:
+    """Diagnose comparable runs; None without a Clarifier's run with answers.
+
+    Gains are over the run of orig that is named, or is among the runs, or lies beside them over the same data.
+    """
     if not any(run.clarifier and (run.n_done or run.n_failed) for run in runs):
-        problem = f"{', '.join(words)}: no Clarifier's run with answers; name one, such as runs/sample-gpt-k1"
-        raise UsageError("; ".join([problem, *notes]))
+        return None
+    runs = list(runs)
     orig = orig or _find_orig(runs, notes)
     if orig and all(run.directory != orig for run in runs):
         runs.append(read_run(orig, without=NOT_FOR_SCORES))
@@ -187,19 +338,17 @@ def _diagnose_runs(
         for line in cut_prompt_lines(cut_prompts_in(run.directory)):
             notes.append(f"{run.label}: {line}")
     notes += board.remarks
+    notes += notes_on_origs(board, baseline)
     notes += report.notes
     return replace(report, notes=notes, losses=board_losses(board, judge))
 
 
 def _find_orig(runs: Sequence[FinishedRun], notes: list[str]) -> Path | None:
-    """Return the run of orig among the runs, or beside them; add a note if it is not among them."""
-    among = [run.directory for run in runs if run.system == ORIG and not run.clarifier]
-    if len(among) > 1:
-        raise UsageError(
-            f"{among[0]} and {among[1]} are both orig: choose one with --orig DIR, or name the runs to diagnose"
-        )
+    """Return the newest run of orig among the runs, or beside them; add a note if it is not among them."""
+    among = [run for run in runs if run.system == ORIG and not run.clarifier]
     if among:
-        return among[0]
+        scored = [run for run in among if run.judges]
+        return newest_run(scored or among).directory
     siblings = sibling_origs(run.directory for run in runs if run.clarifier)
     # Nobody named it, so the diagnosis says which run it took.
     if len(siblings) == 1:
@@ -233,9 +382,19 @@ def _chosen_judge(board: Board, judge: str | None, notes: list[str]) -> str | No
 def board_interactions(
     board: Board, judge: str | None, *, read: Reader = read_question
 ) -> tuple[list[Interactions], list[str]]:
-    """Read the Clarifiers' runs of a board one by one: their questions and answers, and notes on what is left out."""
+    """Read the Clarifiers' runs of a board one by one: their questions and answers, and notes on what is left out.
+
+    Of several versions of a run only the newest is read, since some tables count all runs together.
+    """
     systems, notes = list[Interactions](), list[str]()
+    layers = version_layers(RunPath(entrant.directory, named=False) for entrant in board.entrants)
+    newest_directories = {run.path for layer in layers[:1] for run in layer}
+    n_older = len(board.entrants) - len(newest_directories)
+    if n_older:
+        notes.append(f"{counted(n_older, 'older version')} not diagnosed: cts diagnose --all-versions does")
     for entrant in board.entrants:
+        if entrant.directory not in newest_directories:
+            continue
         if not entrant.clarifier or not (entrant.n_done or entrant.n_failed):
             continue
         if entrant.unanswered:

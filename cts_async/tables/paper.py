@@ -40,6 +40,7 @@ from cts_async.tables.table import (
     make_table_folder,
     markdown,
     number,
+    section_ranges,
     text,
     with_caveats,
     written_rows,
@@ -307,7 +308,7 @@ def _floats(table: DataTable) -> Iterator[str]:
     """One `table` environment for each page of rows; the first carries the label, the last the remarks."""
     rows = written_rows(table)
     headings = [column.heading for column in table.columns]
-    best = best_cells(rows, table.columns)
+    best = best_cells(table, rows)
     cells: list[list[str]] = []
     heights: list[int] = []
     widths = list(map(cell_len, headings))
@@ -380,9 +381,17 @@ def _typeset_rows(
     best: Container[tuple[int, int]],
     places: Iterable[int],
 ) -> Iterator[str]:
+    section_starts: set[int] = set()
+    if table.section:
+        section_starts = {start for start, _ in section_ranges(table, rows)}
     previous = None
     for i in places:
-        if previous is not None and table.group and rows[i][table.group] != previous[table.group]:
+        if i in section_starts:
+            if previous is not None:
+                yield "\\midrule"
+            heading = typeset(str(rows[i][table.section]))
+            yield f"\\multicolumn{{{len(table.columns)}}}{{@{{}}l}}{{\\emph{{{heading}}}}} \\\\"
+        elif previous is not None and table.group and rows[i][table.group] != previous[table.group]:
             yield "\\midrule"
         shown: list[str] = []
         for j, cell in enumerate(cells[i]):

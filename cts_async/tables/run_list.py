@@ -248,7 +248,7 @@ def runs_table(runs: Sequence[ListedRun], folder: Path, current_time: float) -> 
         rows.append(_row_of(run, folder, current_time, is_newest=run.directory not in older))
     columns = (
         Column("run", _name_text, numeric=False),
-        Column("version", number("version", "d"), optional=True),
+        Column("v", number("version", "d")),
         Column("changed", text("changed"), numeric=False),
         Column("scored", _scored_text),
         *number_columns(mean=".2f"),
@@ -258,8 +258,8 @@ def runs_table(runs: Sequence[ListedRun], folder: Path, current_time: float) -> 
         Column("state", _state_text, numeric=False),
     )
     caption = (
-        "changed: from the version before; mean: by the run's scoring judge; cost: of calls that the run made itself; "
-        "reused: steps from other runs"
+        "v: version; changed: from the version before; mean: by the run's scoring judge; cost: of calls that the run "
+        "made itself; reused: steps from other runs"
     )
     caveats = caveats_in(run.manifest.caveat for run in runs)
     table = DataTable("runs", f"Runs in {folder}", caption, columns, rows, dim="older")
@@ -393,12 +393,10 @@ def removal_table(runs: Sequence[ListedRun], contents: Sequence[RunContent]) -> 
                 "unpriced_models": run.counts.unpriced_models,
             }
         )
-    columns = (
-        *text_columns("run", "changed"),
-        *number_columns(instances=","),
-        Column("size", lambda row: size_text(row["bytes"])),
-        Column("cost", _cost_text),
-    )
+    columns = list(text_columns("run", "changed"))
+    columns += number_columns(instances=",")
+    columns.append(Column("size", lambda row: size_text(row["bytes"])))
+    columns.append(Column("cost", _cost_text))
     return DataTable("removed", "To be removed", "", columns, rows)
 
 

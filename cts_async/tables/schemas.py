@@ -171,6 +171,16 @@ class RunJson(TypedDict):
     """the embedded model plays a role"""
     demo: NotRequired[MadeUp]
     fixed_temperature: NotRequired[FixedTemperature]
+    run_version: NotRequired[Count]
+    """which version of its series it is, from 2 on"""
+    lineage: NotRequired[str]
+    """the name of what tables show as one system, where it is not that of the series"""
+    changed: NotRequired[Texts]
+    """what differs from the version that it was compared with when it was made"""
+    changed_from: NotRequired[str]
+    """the name of that version's directory"""
+    shares_sampled: NotRequired[bool]
+    """sampled steps were taken from runs of other systems, too"""
     n_expected: Count
     n_answers: NotRequired[Count]
     """candidates that were judged, where the gold has more instances than these; absent if each has one"""

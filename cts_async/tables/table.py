@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -83,6 +84,8 @@ class DataTable:
     rows: Sequence[Row]
     group: str = ""
     """A key of the rows: rows with equal values form a group, separated by a rule."""
+    section: str = ""
+    """A key of the rows: rows with equal values stand under that value as a heading (see `in_sections`)."""
     shown: int | None = None
     """Print at most so many rows, evenly spaced; None: all, 0: none."""
     remarks: tuple[str, ...] = ()
@@ -107,6 +110,108 @@ def marked(label: str, caveat: Caveat) -> str:
     return f"{label} ({caveat})"
 
 
+SECTION: Final = "group"
+"""The key of rows, and the column of CSV files, that says which group of runs a row is about."""
+
+
+def in_sections(groups: Sequence[tuple[str, Sequence[DataTable]]]) -> list[DataTable]:
+    """Join the tables of several groups, each given with its heading: one table for each name, a section for each group.
+
+    A row is shown by the columns of its own table, and "-" where that has no such column. Captions and remarks that
+    differ become remarks under their headings.
+    """
+    parts_by_name: dict[str, dict[str, DataTable]] = {}
+    for heading, tables in groups:
+        for table in tables:
+            if table.rows:
+                parts_by_name.setdefault(table.name, {})[heading] = table
+    return [_joined(parts) for parts in parts_by_name.values()]
+
+
+def _joined(parts: Mapping[str, DataTable]) -> DataTable:
+    """Join the tables of one name, by heading."""
+    first = next(iter(parts.values()))
+    # As ordered sets: columns and keys that only a later table has follow those of the first one.
+    keys: dict[str, None] = {}
+    headings: dict[str, None] = {}
+    for table in parts.values():
+        keys.update(dict.fromkeys(table.rows[0]))
+        headings.update(dict.fromkeys(column.heading for column in table.columns))
+    rows: list[Row] = []
+    for heading, table in parts.items():
+        for row in table.rows:
+            rows.append({SECTION: heading} | {key: row.get(key) for key in keys})
+    columns: list[Column] = []
+    for column_heading in headings:
+        column_by_section: dict[str, Column] = {}
+        for heading, table in parts.items():
+            for column in table.columns:
+                if column.heading == column_heading:
+                    column_by_section[heading] = column
+        columns.append(_joined_column(column_by_section))
+    captions = {heading: (table.caption,) for heading, table in parts.items() if table.caption}
+    caption = ""
+    remarks: list[str] = []
+    if {lines[0] for lines in captions.values()} == {first.caption} and len(captions) == len(parts):
+        caption = first.caption
+    else:
+        remarks += _by_section(captions, len(parts))
+    remarks += _by_section({heading: table.remarks for heading, table in parts.items()}, len(parts))
+    bold_notes = [table.bold_note for table in parts.values() if table.bold_note]
+    return replace(
+        first,
+        title=" / ".join(dict.fromkeys(table.title for table in parts.values())),
+        caption=caption,
+        columns=columns,
+        rows=rows,
+        section=SECTION,
+        remarks=tuple(remarks),
+        bold_note=next(iter(bold_notes), ""),
+    )
+
+
+def _joined_column(column_by_section: Mapping[str, Column]) -> Column:
+    """A column that shows and ranks each row as the column of its section does."""
+
+    def show(row: Row) -> str:
+        if row[SECTION] not in column_by_section:
+            return MISSING
+        return column_by_section[row[SECTION]].show(row)
+
+    def rank(row: Row) -> float | None:
+        column = column_by_section.get(row[SECTION])
+        if column is None or column.rank is None:
+            return None
+        return column.rank(row)
+
+    columns = list(column_by_section.values())
+    joined_rank = None
+    if any(column.rank for column in columns):
+        joined_rank = rank
+    return replace(
+        columns[0],
+        show=show,
+        rank=joined_rank,
+        numeric=all(column.numeric for column in columns),
+        optional=all(column.optional for column in columns),
+    )
+
+
+def _by_section(lines_by_section: Mapping[str, Sequence[str]], n_sections: int) -> Iterator[str]:
+    """Yield each line once if all sections have it, else behind the heading of its section."""
+    counts: Counter[str] = Counter()
+    for lines in lines_by_section.values():
+        counts.update(set(lines))
+    yielded: set[str] = set()
+    for heading, lines in lines_by_section.items():
+        for line in lines:
+            if counts[line] < n_sections:
+                yield f"{heading}: {line}"
+            elif line not in yielded:
+                yielded.add(line)
+                yield line
+
+
 def print_table(console: Console, table: DataTable) -> None:
     """Print a table as wide as the terminal allows, unless it has no rows to show.
 
@@ -118,37 +223,103 @@ def print_table(console: Console, table: DataTable) -> None:
     padding = 0
     if console.width >= WIDE:
         padding = 1
-    drawn = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, padding), pad_edge=False)
     rows = shown_rows(table)
     columns = [_text_column(column, rows) for column in table.columns]
     # Cells are formatted before the table is drawn: how wide they are decides which columns it has.
     if console.is_terminal:  # a file keeps every column: only a terminal is too narrow for some
         _drop_optional(columns, console.width, padding)
-    width = _least_width(columns, padding, NAME_WIDTH)
-    if width > console.width:
-        narrowest = _least_width(columns, padding, NARROW_NAME_WIDTH)
-        if not console.is_terminal or narrowest > console.width:
-            drawn.width = width
-    for column in columns:
-        justify: Literal["left", "right"] = "left"
-        if column.numeric:
-            justify = "right"
-        drawn.add_column(Text(column.heading), justify=justify, no_wrap=column.numeric, overflow="fold")
-    for place, row in enumerate(rows):
-        ends_group = False
-        if table.group and place + 1 < len(rows):
-            ends_group = rows[place + 1][table.group] != row[table.group]
-        # As Text: brackets in names of systems and judges are no markup (some ended a command in a traceback).
-        cells = [Text(column.cells[place]) for column in columns]
-        style = None
-        if table.dim and row[table.dim]:
-            style = "dim"
-        drawn.add_row(*cells, end_section=ends_group, style=style)
     for line, style in ((table.title, "bold"), (table.caption, "dim")):
         if line:
             console.print(Text(printable(line), style=style))
-    console.print(drawn, crop=False, no_wrap=True, overflow="ignore")
+    if table.section:
+        _print_sections(console, table, rows, columns, padding)
+    else:
+        drawn = _drawn(columns, padding)
+        width = _least_width(columns, padding, NAME_WIDTH)
+        if width > console.width:
+            narrowest = _least_width(columns, padding, NARROW_NAME_WIDTH)
+            if not console.is_terminal or narrowest > console.width:
+                drawn.width = width
+        _add_rows(drawn, table, rows, columns, range(len(rows)))
+        console.print(drawn, crop=False, no_wrap=True, overflow="ignore")
     console.print()
+
+
+def _print_sections(
+    console: Console, table: DataTable, rows: Sequence[Row], columns: Sequence[_TextColumn], padding: int
+) -> None:
+    """Print the head of a table, then each section under its heading; all have the same columns, as wide."""
+    widths = _fixed_widths(columns, console.width, padding)
+    head = _drawn(columns, padding, widths)
+    console.print(head, crop=False, no_wrap=True, overflow="ignore")
+    for start, end in section_ranges(table, rows):
+        if start:
+            console.print()
+        console.print(Text(printable(str(rows[start][table.section])), style="italic"))
+        drawn = _drawn(columns, padding, widths)
+        drawn.show_header = False
+        _add_rows(drawn, table, rows, columns, range(start, end))
+        console.print(drawn, crop=False, no_wrap=True, overflow="ignore")
+
+
+def section_ranges(table: DataTable, rows: Sequence[Row]) -> list[tuple[int, int]]:
+    """Return (start, end) of each section of rows; of a table without sections that of all rows."""
+    starts: list[int] = []
+    for place, row in enumerate(rows):
+        if not starts or (table.section and row[table.section] != rows[starts[-1]][table.section]):
+            starts.append(place)
+    return list(zip(starts, [*starts[1:], len(rows)], strict=True))
+
+
+def _fixed_widths(columns: Sequence[_TextColumn], width: int, padding: int) -> list[int]:
+    """The widths of columns of which names fold, the widest first, until the table is as wide as it may be."""
+    widths: list[int] = []
+    floors: list[int] = []
+    for column in columns:
+        widths.append(column.least_width(width))
+        floors.append(column.least_width(NARROW_NAME_WIDTH))
+    excess = sum(widths) + (len(columns) - 1) * (2 * padding + 1) - width
+    while excess > 0:
+        foldable = [place for place in range(len(columns)) if widths[place] > floors[place]]
+        # Numbers do not fold: where names cannot be narrower either, the terminal is overrun.
+        if not foldable:
+            break
+        widest = max(foldable, key=widths.__getitem__)
+        widths[widest] -= 1
+        excess -= 1
+    return widths
+
+
+def _drawn(columns: Sequence[_TextColumn], padding: int, widths: Sequence[int] = ()) -> Table:
+    """A table without rows; `widths` fixes those of its columns."""
+    drawn = Table(header_style="bold", box=SIMPLE_HEAD, show_edge=False, padding=(0, padding), pad_edge=False)
+    for place, column in enumerate(columns):
+        justify: Literal["left", "right"] = "left"
+        if column.numeric:
+            justify = "right"
+        width = None
+        if widths:
+            width = widths[place]
+        drawn.add_column(
+            Text(column.heading), justify=justify, no_wrap=column.numeric, overflow="fold", width=width
+        )
+    return drawn
+
+
+def _add_rows(
+    drawn: Table, table: DataTable, rows: Sequence[Row], columns: Sequence[_TextColumn], places: range
+) -> None:
+    """Add the rows at these places, with a gap where the group changes."""
+    for place in places:
+        ends_group = False
+        if table.group and place + 1 in places:
+            ends_group = rows[place + 1][table.group] != rows[place][table.group]
+        # As Text: brackets in names of systems and judges are no markup (some ended a command in a traceback).
+        cells = [Text(column.cells[place]) for column in columns]
+        style = None
+        if table.dim and rows[place][table.dim]:
+            style = "dim"
+        drawn.add_row(*cells, end_section=ends_group, style=style)
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,8 +586,16 @@ def with_interval(
 
 
 def shown_rows(table: DataTable) -> Sequence[Row]:
-    """Return the rows that are printed."""
-    rows, n = table.rows, table.shown
+    """Return the rows that are printed: `shown` of them, of each section."""
+    if not table.section:
+        return _evenly_spaced(table.rows, table.shown)
+    shown: list[Row] = []
+    for start, end in section_ranges(table, table.rows):
+        shown += _evenly_spaced(table.rows[start:end], table.shown)
+    return shown
+
+
+def _evenly_spaced(rows: Sequence[Row], n: int | None) -> Sequence[Row]:
     if n is None or len(rows) <= n:
         return rows
     # Evenly, first and last row included: the frontier of ask-or-not runs from orig to the whole run.
@@ -497,8 +676,17 @@ def markdown(table: DataTable) -> str:
             alignments.append(":---")
     headings = [_escaped(column.heading) for column in table.columns]
     lines = [heading, "", _line(headings), _line(alignments)]
-    best = best_cells(written_rows(table), table.columns)
-    for i, row in enumerate(written_rows(table)):
+    rows = written_rows(table)
+    best = best_cells(table, rows)
+    section_starts: set[int] = set()
+    if table.section:
+        section_starts = {start for start, _ in section_ranges(table, rows)}
+    for i, row in enumerate(rows):
+        if i in section_starts:
+            # A cell of Markdown cannot span columns: the heading stands in the first one.
+            heading_cells = [f"**{_escaped(str(row[table.section]))}**"]
+            heading_cells += [""] * (len(table.columns) - 1)
+            lines.append(_line(heading_cells))
         cells: list[str] = []
         for j, column in enumerate(table.columns):
             cell = _escaped(column.show(row))
@@ -511,20 +699,24 @@ def markdown(table: DataTable) -> str:
     return "\n".join(lines) + "\n"
 
 
-def best_cells(rows: Sequence[Row], columns: Sequence[Column]) -> frozenset[tuple[int, int]]:
-    """Return (row, column) of the best values of each ranked column; equals are all best, unless all are equal."""
+def best_cells(table: DataTable, rows: Sequence[Row]) -> frozenset[tuple[int, int]]:
+    """Return (row, column) of the best values of each ranked column among these rows of a table, by section.
+
+    Equals are all best, unless all are equal.
+    """
     cells: set[tuple[int, int]] = set()
-    for j, column in enumerate(columns):
+    for j, column in enumerate(table.columns):
         if column.rank is None:
             continue
         ranks = [column.rank(row) for row in rows]
-        competing = {rank for rank in ranks if rank is not None}
-        # If all are equal, none is better than another.
-        if len(competing) < 2:
-            continue
-        for i, rank in enumerate(ranks):
-            if rank == max(competing):
-                cells.add((i, j))
+        for start, end in section_ranges(table, rows):
+            competing = {rank for rank in ranks[start:end] if rank is not None}
+            # If all are equal, none is better than another.
+            if len(competing) < 2:
+                continue
+            for i in range(start, end):
+                if ranks[i] == max(competing):
+                    cells.add((i, j))
     return frozenset(cells)
 
 

@@ -53,6 +53,10 @@ COMMANDS: Final[Mapping[str, tuple[str, ...]]] = {
     "status": ("status", "runs"),
     "view": ("view", "runs", "--export", "pages"),
     "export": ("export", "runs", "--layout", "csv", "--out", "tables"),
+    "runs": ("runs", "runs"),
+    "runs --exact": ("runs", "list", "--exact"),
+    "runs diff": ("runs", "diff", "runs/orig", "runs/m"),
+    "runs rm": ("runs", "rm", "m", "--yes"),
     "judge": ("judge", "runs/m", "--judge", "lexical"),
     "run": RESUME,
     "plan": ("plan", *RESUME[1:-1]),
@@ -87,7 +91,7 @@ MANIFESTS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("command", ["audit", "report", "diagnose", "view", "run"])
+@pytest.mark.parametrize("command", ["audit", "report", "diagnose", "view", "run", "runs", "runs diff"])
 @pytest.mark.parametrize("name", MANIFESTS)
 def test_manifest_of_another_form_is_one_clear_line(
     sound: Path, tmp_path: Path, name: str, command: str

@@ -33,7 +33,10 @@ def test_tab_offers_commands_options_names_and_runs(
         assert (done.code, done.err) == (0, "")
         return done.out.split()
 
-    assert offered("ru") == ["run"]
+    assert offered("ru") == ["run", "runs"]
+    assert offered("runs", "") == ["list", "diff", "rm", "prune"]
+    assert offered("runs", "rm", "") == offered("runs", "diff", "x", "a") == ["a-gpt-k1"]
+    assert offered("runs", "rm", "mine/") == ["mine/b"]
     assert offered("run", "-m", "m") == ["mine"]
     assert offered("judge", "--judge", "lex") == ["lexical"]
     assert offered("run", "--all", "o") == ["of-all"]

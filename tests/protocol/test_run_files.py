@@ -28,10 +28,10 @@ from cts_async.runs.files import (
     is_conversation,
     judgments_path,
     matching,
-    run_folders,
     without,
 )
 from cts_async.runs.manifest import read_manifest, require_manifest
+from cts_async.runs.selection import run_folders
 from cts_async.watch.live import state_of_run
 
 LINES = [b'{"id":"q1","n":1}\n', b'{"id":"q2","n":2}\n']

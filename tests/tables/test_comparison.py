@@ -73,9 +73,7 @@ def test_choices_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
     one, _ = (made_run(tmp_path, label="orig", rows=rows(1), name=name) for name in ("friday", "monday"))
     with pytest.raises(UsageError, match="one run alone"):
         compare_runs([str(one), str(one)])
-    with pytest.raises(UsageError, match="several runs are orig: friday, monday"):
-        compare_runs([str(tmp_path)])
-    assert compare_runs([str(tmp_path)], baseline="monday").baseline == "monday"
+    assert compare_runs([str(tmp_path)], baseline="friday").baseline == "friday"
     with pytest.raises(UsageError, match=r"--baseline gtp-k1: no such system here; there are friday, monday"):
         compare_runs([str(tmp_path)], baseline="gtp-k1")
     with pytest.raises(UsageError, match=r"judged by 'gpt'; there are ernie"):
@@ -95,7 +93,7 @@ def test_choices_that_cannot_be_compared_are_refused(tmp_path: Path) -> None:
 def test_facts_about_runs_are_noted(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=rows(1, 2), n_expected=5)
     made_run(tmp_path, label="a-k1", rows=[Row("q0"), Row("q1")])
-    made_run(tmp_path, label="b-k1", rows=[Row("q9", labels={"gpt": "f"})], players={"agent": "gpt"})
+    made_run(tmp_path, label="b-k1", rows=[Row("q9", labels={"gpt": "f"})])
     made_run(tmp_path, label="c-k1", rows=[Row("q0", error="clarify"), Row("q1", error="clarify")])
     notes = compare_runs([str(tmp_path)]).notes
     assert [note.split(" (")[0] for note in notes] == [
@@ -103,10 +101,21 @@ def test_facts_about_runs_are_noted(tmp_path: Path) -> None:
         "Not judged by ernie: a-k1",
         "Not judged by ernie: b-k1",
         "Nothing but failures, so left out: c-k1",
-        "The agents differ, so differences are not due to the Clarifiers alone. webdancer: orig, a-k1, c-k1; gpt: b-k1.",
     ]
     assert "cts judge" in notes[1]
     assert "--retry-failed" in notes[3]
+
+
+def test_two_runs_that_are_named_are_compared_whatever_their_agents(tmp_path: Path) -> None:
+    runs = [
+        made_run(tmp_path, label="gpt-k1", rows=rows(score), name=name, players={"agent": name})
+        for name, score in (("a", 10), ("b", 30))
+    ]
+    found = compare_runs([*map(str, runs)], baseline="a")
+    assert [(pair.system, pair.difference) for pair in found.judged[0].pairs] == [("b", 20.0)]
+    assert found.notes == (
+        "The agents differ, so differences are not due to the Clarifiers alone. a: a; b: b.",
+    )
 
 
 def test_contradicting_stored_score_is_noted(tmp_path: Path) -> None:

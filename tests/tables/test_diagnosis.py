@@ -387,14 +387,24 @@ def test_orig_is_found_next_to_runs_or_named(tmp_path: Path) -> None:
     assert (found.orig, found.notes) == (orig, [])
 
 
-def test_several_origs_need_a_choice(tmp_path: Path) -> None:
-    gpt, orig = made(tmp_path, "gpt-k1", "orig")
-    again = made_run(tmp_path, label="orig", rows=[Row("a", score=10.0)], name="again")
-    with pytest.raises(UsageError, match=r"are both orig: choose one with --orig DIR"):
-        diagnose_named([str(gpt), str(orig), str(again)])
+def test_newest_of_several_origs_is_what_gains_are_over(tmp_path: Path) -> None:
+    """Scores 10 of one orig, 40 of the other, which was worked on last; gpt's 60 is 20 more than that."""
+    (gpt,) = made(tmp_path, "gpt-k1")
+    earlier, later = (
+        made_run(tmp_path, label="orig", rows=[Row("a", score=score, answer=name)], name=name)
+        for name, score in (("x-orig", 10.0), ("orig", 40.0))
+    )
+    for path, day in ((earlier, 1), (later, 2)):
+        with changed_manifest(path) as manifest:
+            manifest["sessions"] = [{"start": f"2026-01-0{day}"}]
+    found = diagnose_named([str(tmp_path)])
+    assert found.orig == later
+    assert found.notes == [
+        "Several runs are orig: differences are to orig, the newest; its answers are not those of x-orig on 1 of the 1 "
+        "instances that both have."
+    ]
     beside = diagnose_named([str(gpt)])
-    assert beside.orig is None
-    assert "could all be meant" in beside.notes[0]
+    assert (beside.orig, beside.notes) == (later, [f"gains are over {later}"])
     with pytest.raises(UsageError, match=r"gpt-k1: a Clarifier's run \(gpt-k1\)"):
         diagnose_named([str(gpt)], orig=gpt)
 

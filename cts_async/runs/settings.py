@@ -1,0 +1,59 @@
+"""The setting of a run: what two runs must have in common for a difference between their scores to mean anything."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from cts_async.foreign_json import as_object
+from cts_async.runs.manifest import Manifest
+
+
+def setting_of(manifest: Manifest) -> dict[str, str]:
+    """Return what a run must have in common with others for a difference to mean anything, as far as it is known.
+
+    Digests of data and gold; and for a run with an agent its name, model or source, its settings, tools and documents.
+    The date in its prompt is not among them: a day's difference was never a reason not to compare.
+    """
+    setting: dict[str, str] = {}
+    identity = manifest.identity
+    # A run that searches nothing is not judged, whatever gold there is.
+    gold = manifest.gold_digest
+    if manifest.searches and gold:
+        setting["gold"] = gold
+    if identity.dataset.sha256:
+        setting["data"] = identity.dataset.sha256
+    if not manifest.agent:
+        return setting
+    setting["agent"] = manifest.agent
+    model = as_object(identity.models.get("agent"))
+    for facet, key in (("model", "model"), ("source", "sha256")):
+        if isinstance(model.get(key), str):
+            setting[facet] = model[key]
+    if identity.corpus_sha256:
+        setting["documents"] = identity.corpus_sha256
+    for facet, value in identity.agent.items():
+        setting[facet.replace("_", " ")] = _shown(value)
+    for facet, key in (("tools", "agent_tools"), ("web", "tools")):
+        if key in manifest.raw_identity:
+            setting[facet] = _shown(manifest.raw_identity[key])
+    return setting
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, sort_keys=True)
+
+
+def settings_agree(
+    setting: Mapping[str, str], other: Mapping[str, str], facets: Sequence[str] | None = None
+) -> bool:
+    """Whether two settings contradict each other in none of the facets (all by default) that both have."""
+    if facets is None:
+        facets = list(setting.keys() & other.keys())
+    for facet in facets:
+        if facet in setting and facet in other and setting[facet] != other[facet]:
+            return False
+    return True
