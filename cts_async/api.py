@@ -24,7 +24,7 @@ from cts_async.config import BudgetConfig, Consent, Join, JudgeConfig, RunConfig
 from cts_async.errors import RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
 from cts_async.records import DEFAULT_TOOLS, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
-from cts_async.runs.selection import SHOW_OLDER_IN_PYTHON, find_runs
+from cts_async.runs.selection import JUDGE_OLDER, SHOW_OLDER_IN_PYTHON, find_runs
 from cts_async.tables.rows import Tables as Tables
 from cts_async.tables.rows import tables_of
 
@@ -112,6 +112,11 @@ def run(
     replay: PathText | Sequence[PathText] = (),
     max_turns: int | None = None,
     tools: str | Sequence[str] = DEFAULT_TOOLS,
+    # Versions and reuse
+    new: bool = False,
+    reuse: PathText | Sequence[PathText] = (),
+    no_reuse: bool = False,
+    share_sampled: bool = False,
     # The execution
     budget: Budget | None = None,
     in_flight: int | None = None,
@@ -169,6 +174,12 @@ def run(
         replay: runs whose searches and visits are repeated, without the network
         max_turns: model calls of a search
         tools: tools that the agent may call
+
+    Versions and reuse:
+        new: make a new version of the run, and reuse nothing
+        reuse: further folders whose runs' steps are reused, beside `runs_dir`
+        no_reuse: reuse no step of another run
+        share_sampled: reuse sampled steps of other systems, too
 
     The execution:
         budget: {"max_usd": 5}, also "max_tokens", "max_calls" and "deadline" (seconds since 1970)
@@ -229,6 +240,11 @@ def judge(
     config_file: PathText | None = None,
     config_consent: Consent | None = None,
     user_config: PathText | bool = True,
+    # Versions and reuse
+    new: bool = False,
+    reuse: PathText | Sequence[PathText] = (),
+    no_reuse: bool = False,
+    share_sampled: bool = False,
     # The execution
     budget: Budget | None = None,
     in_flight: int | None = None,
@@ -259,6 +275,9 @@ def judge(
         nuggets_per_call: most nuggets in one call
         empty_answers, prompts, config_file, config_consent, user_config: as in `run`
 
+    Versions and reuse, as in `run`:
+        new, reuse, no_reuse, share_sampled
+
     The execution, as in `run`:
         budget, in_flight, max_outage_s, retry_failed, sync, seed, quiet, verbose, log_file, command
     """
@@ -271,7 +290,9 @@ def judge(
     if isinstance(runs, str | Path):
         runs = [runs]
     names = _Names()
-    options["runs"] = tuple(run_path.path for run_path in find_runs([str(run) for run in runs]))
+    notes: list[str] = []
+    found_runs = find_runs([str(run) for run in runs], notes.append, remedy=JUDGE_OLDER)
+    options["runs"] = tuple(run_path.path for run_path in found_runs)
     del options["judge"], options["quiet"]
     options["judges"] = ()
     if judge:
@@ -283,7 +304,8 @@ def judge(
         RunGroup(plan.group(name), plan.n_answers, directories, None, plan.embedded) for name in plan.judges
     ]
     _drive(run_judging, plan, groups, list(plan.specs.values()), quiet=quiet)
-    return _load(directories)
+    tables = _load(directories)
+    return replace(tables, remarks=(*notes, *tables.remarks))
 
 
 @api_function
@@ -297,9 +319,10 @@ def compare(
 ) -> Mapping[str, Any]:
     """Compare runs, as `cts compare --json` does: leaderboard, intervals, tests of every pair, agreement of judges.
 
-    Differences are to orig, or to the system `baseline`; runs by several agents are groups, each with an orig of its
-    own. Of the runs in a folder the newest version of each, unless `all_versions`. With `published` there is also ours
-    beside the paper's values, under that name. Raises UsageError.
+    Differences are to orig, or to the system `baseline`. Of a folder the newest version of each run is shown, or with
+    `all_versions` every one. Where there are runs of several agents, or over different data or gold, "groups" has the
+    comparison of each, and the other fields are those of the first one. With `published` there is also ours beside the
+    paper's values, under that name. Raises UsageError.
     """
     from cts_async.tables.comparison import compare_runs, comparison_json
 

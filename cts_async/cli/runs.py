@@ -45,7 +45,7 @@ runs: Final = typer.Typer(
 
 Folder = Annotated[
     Path | None,
-    typer.Argument(metavar="[DIR]", show_default=False, help="Folder of runs, or one run [default: runs]."),
+    typer.Argument(metavar="DIR", show_default=False, help="Folder of runs, or one run [default: runs]."),
 ]
 
 
@@ -90,7 +90,7 @@ def diff(
     other: Annotated[
         str | None,
         typer.Argument(
-            metavar="[B]",
+            metavar="B",
             show_default=False,
             help="The later run [default: A, beside the version it came from].",
             **options.RUN_NAMES,
