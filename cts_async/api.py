@@ -112,6 +112,11 @@ def run(
     replay: PathText | Sequence[PathText] = (),
     max_turns: int | None = None,
     tools: str | Sequence[str] = DEFAULT_TOOLS,
+    # Versions and reuse
+    new: bool = False,
+    reuse: PathText | Sequence[PathText] = (),
+    no_reuse: bool = False,
+    share_sampled: bool = False,
     # The execution
     budget: Budget | None = None,
     in_flight: int | None = None,
@@ -169,6 +174,12 @@ def run(
         replay: runs whose searches and visits are repeated, without the network
         max_turns: model calls of a search
         tools: tools that the agent may call
+
+    Versions and reuse:
+        new: make a new version of the run, and reuse nothing
+        reuse: further folders whose runs' steps are reused, beside `runs_dir`
+        no_reuse: reuse no step of another run
+        share_sampled: reuse sampled steps of other systems, too
 
     The execution:
         budget: {"max_usd": 5}, also "max_tokens", "max_calls" and "deadline" (seconds since 1970)
@@ -229,6 +240,11 @@ def judge(
     config_file: PathText | None = None,
     config_consent: Consent | None = None,
     user_config: PathText | bool = True,
+    # Versions and reuse
+    new: bool = False,
+    reuse: PathText | Sequence[PathText] = (),
+    no_reuse: bool = False,
+    share_sampled: bool = False,
     # The execution
     budget: Budget | None = None,
     in_flight: int | None = None,
@@ -258,6 +274,9 @@ def judge(
         limit: only the first so many answers of each run or file
         nuggets_per_call: most nuggets in one call
         empty_answers, prompts, config_file, config_consent, user_config: as in `run`
+
+    Versions and reuse, as in `run`:
+        new, reuse, no_reuse, share_sampled
 
     The execution, as in `run`:
         budget, in_flight, max_outage_s, retry_failed, sync, seed, quiet, verbose, log_file, command

@@ -112,6 +112,8 @@ class Counts(TypedDict):
     """Seconds left at this process's own pace; None while unknown."""
     calls: int
     replayed: int
+    reused: NotRequired[int]
+    """Steps taken from other runs; absent in files of versions up to 0.13."""
     retries: int
     tokens: int
 
@@ -169,6 +171,7 @@ def sum_of(parts: Sequence[Counts]) -> Counts:
         "eta_s": None,
         "calls": 0,
         "replayed": 0,
+        "reused": 0,
         "retries": 0,
         "tokens": 0,
     }
@@ -179,6 +182,7 @@ def sum_of(parts: Sequence[Counts]) -> Counts:
         total["n_failed"] += part["n_failed"]
         total["calls"] += part["calls"]
         total["replayed"] += part["replayed"]
+        total["reused"] = total["reused"] + part.get("reused", 0)
         total["retries"] += part["retries"]
         total["tokens"] += part["tokens"]
         if part["eta_s"] is not None:
