@@ -42,7 +42,7 @@ from cts_async.protocol.answers import (
     answers_of_run,
     any_id,
 )
-from cts_async.protocol.custom.sources import label_judges
+from cts_async.protocol.custom.sources import label_judges, source_texts
 from cts_async.protocol.forecast import (
     SAMPLE,
     Effort,
@@ -81,6 +81,7 @@ from cts_async.runs.files import (
     PER_ITEM,
     PROMPTS,
     RESULTS,
+    SOURCES,
     STEPS,
     judgments_path,
 )
@@ -92,7 +93,7 @@ from cts_async.runs.versions import versions_of_series
 
 _PLAIN_NAMES: Final = ("results", "per_item")
 """Files of ours that are called by their directory's name."""
-_RESERVED: Final = (JUDGMENTS, PROMPTS)
+_RESERVED: Final = (JUDGMENTS, PROMPTS, SOURCES)
 RUNS: Final = Path("runs")
 """The folder of runs of commands that were given no other."""
 _FILES_EACH: Final = 4
@@ -155,6 +156,14 @@ class JudgePlan(CommandPlan):
         for judge in list(self.specs) or [LEXICAL]:
             for prompt in self.prompts.of(judge).of_role("judge"):
                 texts[prompt.name] = prompt.text
+        return texts
+
+    @property
+    def judge_sources(self) -> dict[str, str]:
+        """The sources of the judges that code of the user's plays, by file name."""
+        texts: dict[str, str] = {}
+        for roles in self.custom.values():
+            texts |= source_texts(roles["judge"])
         return texts
 
     @property
@@ -539,7 +548,7 @@ def _open_candidates(
 ) -> list[RunFiles]:
     """The files of candidates; several share one journal, in the parent directory."""
     sync = plan.config.sync
-    prompts = plan.judge_prompts
+    prompts, sources = plan.judge_prompts, plan.judge_sources
     journal = None
     if plan.targets[0].shared_journal:
         # A later command may judge other files into the same directory: their names stay.
@@ -548,18 +557,18 @@ def _open_candidates(
             if target.name not in names:
                 names.append(target.name)
         notes = plan.manifest_notes() | {"systems": names}
-        record = RunRecord(plan.identity or {}, notes, prompts, option="--out")
+        record = RunRecord(plan.identity or {}, notes, prompts, sources, option="--out")
         stack.enter_context(recorded_session(plan.out, record, session_notes))
         try:
             journal = Journal(plan.out / STEPS, sync=sync)
         except OSError as error:
             raise write_error(plan.out, error, verb="write there") from None
         stack.callback(journal.close)
-        prompts = {}  # the parent directory has them for all targets
+        prompts, sources = {}, {}  # the parent directory has them for all targets
     opened = []
     for target in plan.targets:
         notes = _target_notes(plan, target)
-        record = RunRecord(target.identity or {}, notes, prompts, results=PER_ITEM, option="--out")
+        record = RunRecord(target.identity or {}, notes, prompts, sources, results=PER_ITEM, option="--out")
         run_files = open_run_files(
             target.directory,
             record,

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -26,6 +26,7 @@ from cts_async.engine.journal import AppendLog, Journal, torn_path
 from cts_async.engine.reuse import StepSource
 from cts_async.engine.runner import Context, Job, interrupted
 from cts_async.errors import RunStopped, UsageError, write_error
+from cts_async.llm.redact import SECRETS
 from cts_async.records import Instance
 from cts_async.runs.directory import locked, write_json
 from cts_async.runs.files import (
@@ -36,6 +37,7 @@ from cts_async.runs.files import (
     RESULTS,
     RUN_FILES,
     RUN_FOLDERS,
+    SOURCES,
     STEPS,
     judgments_path,
 )
@@ -62,6 +64,8 @@ class RunRecord:
     notes: Mapping[str, Any]
     """May differ between sessions; the largest `n_expected` is kept."""
     prompts: Mapping[str, str]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Sources of the roles that code of the user's plays, by file name."""
     results: str = RESULTS
     option: str = "--name"
     """The command-line option that chooses the directory, for error messages."""
@@ -283,7 +287,11 @@ def recorded_session(
         write_json(directory / MANIFEST, written)
         began = time.monotonic()
         try:
-            _write_prompts(directory, record.prompts)
+            _write_texts(directory, PROMPTS, {f"{name}.txt": text for name, text in record.prompts.items()})
+            # Code of the user's may have a key in it.
+            _write_texts(
+                directory, SOURCES, {name: SECRETS.text(text) for name, text in record.sources.items()}
+            )
             yield
         except (RunStopped, asyncio.CancelledError) as reason:
             session["stopped"] = str(reason if isinstance(reason, RunStopped) else interrupted())
@@ -330,18 +338,18 @@ def _check_no_results(directory: Path, option: str) -> None:
             )
 
 
-def _write_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
-    """Copy the prompts' text: the journal stores a prompt's name and fields, not its constant text again.
+def _write_texts(directory: Path, subfolder: str, texts: Mapping[str, str]) -> None:
+    """Copy texts that a run was made with. Raises UsageError, StorageFull.
 
-    Raises UsageError, StorageFull.
+    The journal stores a prompt's name and fields, not its constant text again; two versions of a run can be compared.
     """
-    if not prompts:
+    if not texts:
         return
-    folder = directory / PROMPTS
+    folder = directory / subfolder
     try:
-        make_folder(directory, PROMPTS)
-        for name, text in prompts.items():
-            path, content = folder / f"{name}.txt", text.encode()
+        make_folder(directory, subfolder)
+        for name, text in texts.items():
+            path, content = folder / name, text.encode(errors="replace")
             if not (path.exists() and path.read_bytes() == content):
                 # No fsync: the next session writes again what a power cut takes.
                 replace_file(path, content, sync=False)
