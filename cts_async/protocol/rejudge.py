@@ -15,7 +15,7 @@ asked once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -522,20 +522,27 @@ def open_verdicts(
         if plan.version.announcement:
             events.emit(Notice(plan.version.announcement))
         if plan.identity is None:
-            files = _open_runs(plan, stack, origins)
+            files = _open_runs(plan, stack, origins, lambda text: events.emit(Notice(text)))
         else:
             files = _open_candidates(plan, stack, session_notes, origins)
         _report_found(plan, files, events)
         yield files
 
 
-def _open_runs(plan: JudgePlan, stack: ExitStack, origins: Origins | None) -> list[RunFiles]:
+def _open_runs(
+    plan: JudgePlan, stack: ExitStack, origins: Origins | None, notify: Callable[[str], None]
+) -> list[RunFiles]:
     """Finished runs: each finds the verdicts in the others' journals, too."""
     notes, sync = plan.manifest_notes(), plan.config.sync
     runs: list[RunFiles] = []
     for target in plan.targets:
         run_files = open_finished_run(
-            target.directory, plan.settings, notes, sync=sync, source=plan.source_of(target, origins)
+            target.directory,
+            plan.settings,
+            notes,
+            notify=notify,
+            sync=sync,
+            source=plan.source_of(target, origins),
         )
         runs.append(stack.enter_context(run_files))
     for run in runs:
@@ -567,8 +574,10 @@ def _open_candidates(
         prompts, sources = {}, {}  # the parent directory has them for all targets
     opened = []
     for target in plan.targets:
-        notes = _target_notes(plan, target)
-        record = RunRecord(target.identity or {}, notes, prompts, sources, results=PER_ITEM, option="--out")
+        notes, changed = _target_notes(plan, target)
+        record = RunRecord(
+            target.identity or {}, notes, prompts, sources, changed, results=PER_ITEM, option="--out"
+        )
         run_files = open_run_files(
             target.directory,
             record,
@@ -581,20 +590,20 @@ def _open_candidates(
     return opened
 
 
-def _target_notes(plan: JudgePlan, target: Target) -> dict[str, Any]:
-    """What a target's manifest records in addition to its identity. Raises UsageError as `with_judges`."""
+def _target_notes(plan: JudgePlan, target: Target) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """What a target's manifest records in addition to its identity; and what changed of judges, as `with_judges`."""
     notes = plan.manifest_notes() | {"n_expected": target.n_expected}
     if target.answers.n_absent:
         notes["n_answers"] = len(target.answers)
     further_judges = dict(plan.settings)
     # The scoring judge's settings are the identity.
     further_judges.pop(target.scoring or "", None)
-    judges = with_judges(manifest_or_empty(target.directory), further_judges)
+    judges, changed = with_judges(manifest_or_empty(target.directory), further_judges)
     if judges:
         notes["further_judges"] = judges
     if target.shared_journal:
         notes["journal"] = f"../{STEPS}"
-    return notes
+    return notes, changed
 
 
 def verdicts_left(
