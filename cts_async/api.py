@@ -24,7 +24,7 @@ from cts_async.config import BudgetConfig, Consent, Join, JudgeConfig, RunConfig
 from cts_async.errors import RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
 from cts_async.records import DEFAULT_TOOLS, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
-from cts_async.runs.selection import find_runs
+from cts_async.runs.selection import JUDGE_OLDER, SHOW_OLDER_IN_PYTHON, find_runs
 from cts_async.tables.rows import Tables as Tables
 from cts_async.tables.rows import tables_of
 
@@ -39,18 +39,24 @@ Budget: TypeAlias = BudgetConfig | Mapping[str, float]
 
 
 @api_function
-def load(*runs: PathText) -> Tables:
+def load(*runs: PathText, all_versions: bool = False) -> Tables:
     """Read runs as rows: run directories, folders of them, or patterns; without any, the folder `runs`.
 
-    The rows are those that `cts export --layout csv` writes; `Tables` and docs/usage.md say what they hold. Raises
-    UsageError.
+    Of the runs in a folder the newest version of each, unless `all_versions`; a run that is named by its path is read
+    in any case. The rows are those that `cts export --layout csv` writes; `Tables` and docs/usage.md say what they
+    hold. Raises UsageError.
     """
-    return _load(runs)
+    return _load(runs, all_versions=all_versions)
 
 
-def _load(runs: Sequence[PathText]) -> Tables:
-    tables = tables_of(find_runs(_words(runs)))
-    return replace(tables, remarks=tuple(map(in_parameters, tables.remarks)))
+def _load(runs: Sequence[PathText], *, all_versions: bool = False) -> Tables:
+    remarks: list[str] = []
+    found_runs = find_runs(
+        _words(runs), remarks.append, all_versions=all_versions, remedy=SHOW_OLDER_IN_PYTHON
+    )
+    tables = tables_of(found_runs)
+    remarks += tables.remarks
+    return replace(tables, remarks=tuple(map(in_parameters, remarks)))
 
 
 def _words(runs: Sequence[PathText]) -> list[str]:
@@ -106,6 +112,11 @@ def run(
     replay: PathText | Sequence[PathText] = (),
     max_turns: int | None = None,
     tools: str | Sequence[str] = DEFAULT_TOOLS,
+    # Versions and reuse
+    new: bool = False,
+    reuse: PathText | Sequence[PathText] = (),
+    no_reuse: bool = False,
+    share_sampled: bool = False,
     # The execution
     budget: Budget | None = None,
     in_flight: int | None = None,
@@ -163,6 +174,12 @@ def run(
         replay: runs whose searches and visits are repeated, without the network
         max_turns: model calls of a search
         tools: tools that the agent may call
+
+    Versions and reuse:
+        new: make a new version of the run, and reuse nothing
+        reuse: further folders whose runs' steps are reused, beside `runs_dir`
+        no_reuse: reuse no step of another run
+        share_sampled: reuse sampled steps of other systems, too
 
     The execution:
         budget: {"max_usd": 5}, also "max_tokens", "max_calls" and "deadline" (seconds since 1970)
@@ -223,6 +240,11 @@ def judge(
     config_file: PathText | None = None,
     config_consent: Consent | None = None,
     user_config: PathText | bool = True,
+    # Versions and reuse
+    new: bool = False,
+    reuse: PathText | Sequence[PathText] = (),
+    no_reuse: bool = False,
+    share_sampled: bool = False,
     # The execution
     budget: Budget | None = None,
     in_flight: int | None = None,
@@ -253,6 +275,9 @@ def judge(
         nuggets_per_call: most nuggets in one call
         empty_answers, prompts, config_file, config_consent, user_config: as in `run`
 
+    Versions and reuse, as in `run`:
+        new, reuse, no_reuse, share_sampled
+
     The execution, as in `run`:
         budget, in_flight, max_outage_s, retry_failed, sync, seed, quiet, verbose, log_file, command
     """
@@ -265,7 +290,9 @@ def judge(
     if isinstance(runs, str | Path):
         runs = [runs]
     names = _Names()
-    options["runs"] = tuple(run_path.path for run_path in find_runs([str(run) for run in runs]))
+    notes: list[str] = []
+    found_runs = find_runs([str(run) for run in runs], notes.append, remedy=JUDGE_OLDER)
+    options["runs"] = tuple(run_path.path for run_path in found_runs)
     del options["judge"], options["quiet"]
     options["judges"] = ()
     if judge:
@@ -277,7 +304,8 @@ def judge(
         RunGroup(plan.group(name), plan.n_answers, directories, None, plan.embedded) for name in plan.judges
     ]
     _drive(run_judging, plan, groups, list(plan.specs.values()), quiet=quiet)
-    return _load(directories)
+    tables = _load(directories)
+    return replace(tables, remarks=(*notes, *tables.remarks))
 
 
 @api_function
@@ -287,19 +315,31 @@ def compare(
     baseline: str | None = None,
     seed: int = 0,
     published: bool = False,
+    all_versions: bool = False,
 ) -> Mapping[str, Any]:
     """Compare runs, as `cts compare --json` does: leaderboard, intervals, tests of every pair, agreement of judges.
 
-    Differences are to orig, or to the system `baseline`. With `published` there is also ours beside the paper's values,
-    under that name. Raises UsageError.
+    Differences are to orig, or to the system `baseline`. Of a folder the newest version of each run is shown, or with
+    `all_versions` every one. Where there are runs of several agents, or over different data or gold, "groups" has the
+    comparison of each, and the other fields are those of the first one. With `published` there is also ours beside the
+    paper's values, under that name. Raises UsageError.
     """
     from cts_async.tables.comparison import compare_runs, comparison_json
 
     if isinstance(judges, str):
         judges = [judges]
-    compared = compare_runs(_words(runs), judges=judges, baseline=baseline, seed=seed, partial=published)
+    compared = compare_runs(
+        _words(runs),
+        judges=judges,
+        baseline=baseline,
+        seed=seed,
+        partial=published,
+        all_versions=all_versions,
+        remedy=SHOW_OLDER_IN_PYTHON,
+    )
     result = comparison_json(compared)
-    result["notes"] = list(map(in_parameters, result["notes"]))
+    for group in (result, *result.get("groups", ())):
+        group["notes"] = list(map(in_parameters, group["notes"]))
     if published:
         from cts_async.tables.published import published_json, published_of
 

@@ -76,6 +76,14 @@ class CommandConfig:
     verbose: bool = False
     """Print a line for each event; `log_file`: append it there."""
     log_file: Path | None = None
+    new: bool = False
+    """Make a new version in which nothing is reused, even if one with the same settings exists."""
+    reuse: tuple[Path, ...] = ()
+    """Further folders whose runs' steps are reused, beside the folder of the command's own runs."""
+    no_reuse: bool = False
+    """Take no step of another run."""
+    share_sampled: bool = False
+    """Take sampled steps (temperature above 0, or not known) of any system's runs, not only of the same system's."""
     command: str = "cts"
     """The command line, as the manifest records it."""
 

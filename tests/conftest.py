@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -63,6 +64,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the longest: one that began last would be waited for by a single process."""
     ranks = {name: rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path.name, len(LONGEST)))
+
+
+# Importing and collecting make objects that stay: the search for cycles among them takes a second of each process.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Search for cycles among what tests make, and there as seldom as commands do: a tenth of the CPU time otherwise."""
+    from cts_async.engine.processes import collect_seldom
+
+    gc.enable()
+    collect_seldom()
+    # A command run in this process would freeze what tests have left, so that it never were collected.
+    gc.freeze = lambda: None
 
 
 ALONE = "CTS_TEST_ALONE"

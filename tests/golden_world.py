@@ -157,6 +157,8 @@ _BLANKED = (
 )
 _ADDED_NOTES = re.compile(rf',"notes":\{{"calls":\[(?:\{{(?:"\w+":(?:{_STRING}|\d+),?)*\}},?)*\]\}}')
 """What later agents note in a turn's step of the calls before it."""
+_ADDED_RUN_VERSION = re.compile(r'\n  "(?:run_version|reuses|lineage)": [^\n]*')
+"""What later versions note of versions of a run."""
 _ADDED_VERSION = re.compile(r'\A\{\n  "version": "[^"]*",\n(?=  "n": )')
 """Who wrote a `summary.json`, which only later versions say."""
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{10,}(?:e-?\d+)?")
@@ -172,6 +174,7 @@ def normalised(text: str) -> str:
         text = pattern.sub("-", text)
     text = _ADDED_TABLE.sub("", text)
     text = _ADDED_NOTES.sub("", text)
+    text = _ADDED_RUN_VERSION.sub("", text)
     text = _LONG_NUMBER.sub(lambda found: f"{float(found[0]):.10g}", text)
     return text.replace(str(Path.cwd()), ".")
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import Row, made_run
+from made_runs import Row, changed_manifest, made_run
 
 import cts_async
 from cts_async.config import CommandConfig, JudgeConfig, RunConfig
@@ -147,6 +147,26 @@ def test_loading_and_comparing_name_parameters(tmp_path: Path) -> None:
 def test_model_of_every_role_is_the_clarifier_where_none_is_named(tmp_path: Path) -> None:
     runs = cts_async.run(every_role="baseline", limit=1, references=(), runs_dir=tmp_path, quiet=True)
     assert [(row["clarifier"], row["support"]) for row in runs.systems] == [("baseline", "baseline")]
+
+
+def test_newest_version_is_loaded_and_compared_unless_all_are(tmp_path: Path) -> None:
+    made_run(tmp_path, label="orig", rows=(Row("a", score=1),))
+    older = made_run(tmp_path, label="gpt-k1", rows=(Row("a", score=2),))
+    newer = made_run(tmp_path, label="gpt-k1", name=f"{older.name}.v2", rows=(Row("a", score=3),))
+    with changed_manifest(newer) as manifest:
+        manifest["run_version"] = 2
+    loaded = cts_async.load(tmp_path)
+    assert [(row["system"], row["version"], row["mean"]) for row in loaded.systems] == [
+        ("gpt-k1", 2, 3),
+        ("orig", 1, 1),
+    ]
+    assert loaded.remarks == ("1 older version left out (all_versions=True shows it)",)
+    assert {row["version"] for row in cts_async.load(tmp_path, all_versions=True).instances} == {1, 2}
+    assert [row["version"] for row in cts_async.load(older).instances] == [1]
+    compared = cts_async.compare(tmp_path)
+    assert "1 older version left out (all_versions=True shows it)" in compared["notes"]
+    assert len(compared["systems"]) == 2
+    assert len(cts_async.compare(tmp_path, all_versions=True)["systems"]) == 3
 
 
 def test_candidates_are_judged_and_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

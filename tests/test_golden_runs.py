@@ -41,8 +41,9 @@ from golden_world import (
 
 from cts_async.analysis import summary
 from cts_async.analysis.diagnose import Diagnosis
-from cts_async.errors import UsageError
+from cts_async.protocol.versions import Reuse
 from cts_async.runs import finished as runs
+from cts_async.runs.manifest import manifest_of
 from cts_async.tables.statistics import paper_tables
 from cts_async.tables.table import DataTable
 
@@ -149,6 +150,8 @@ def test_interrupted_runs_are_finished_as_0_7_0_finished_them(
 def test_same_commands_make_the_same_runs_as_0_7_0(
     expected: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # 0.7.0 asked in each run again what another one had asked before.
+    monkeypatch.setattr(Reuse, "origins", lambda self, except_for, events: None)
     unpack("0.7.0", tmp_path)
     monkeypatch.chdir(tmp_path)
     as_counted_before(monkeypatch)
@@ -229,10 +232,16 @@ def test_finished_run_of_0_6_is_read_by_every_command(older: None, typed: str, c
 
 
 @pytest.mark.parametrize("name", ["run", "run-half"])
-def test_run_begun_by_0_6_is_refused_by_the_line_that_names_0_6(older: None, name: str) -> None:
+def test_run_begun_by_0_6_is_left_as_it_is_and_a_version_is_made_beside_it(older: None, name: str) -> None:
+    """Its prompts were others."""
     typed, _ = (MADE | HALF)[name]
     before = {path: path.read_bytes() for path in Path("runs").rglob("*.jsonl")}
     result = cts(*typed.replace("--runs-dir half", "").split())
-    assert isinstance(result.exception, UsageError)
-    assert "cts-async==0.6.0" in str(result.exception)
-    assert {path: path.read_bytes() for path in Path("runs").rglob("*.jsonl")} == before
+    assert result.exit_code in (0, 1)
+    after = {path: path.read_bytes() for path in Path("runs").rglob("*.jsonl")}
+    assert {path: after[path] for path in before} == before
+    changes = {
+        path.parent.name: manifest_of(path.parent).changed for path in Path("runs").glob("*.v2/run.json")
+    }
+    assert changes
+    assert all(any(change.startswith("prompt") for change in changed) for changed in changes.values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import os
 import subprocess
@@ -30,15 +29,14 @@ Cts = Callable[..., Done]
 @contextmanager
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
     """`cts WORDS` while the block runs."""
-    with _same_collector():
 
-        def run(*words: object) -> Done:
-            monkeypatch.setattr(sys, "argv", ["cts", *map(str, words)])
-            with pytest.raises(SystemExit) as ended:
-                main()
-            return Done(int(ended.value.code or 0), *capsys.readouterr())
+    def run(*words: object) -> Done:
+        monkeypatch.setattr(sys, "argv", ["cts", *map(str, words)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Done(int(ended.value.code or 0), *capsys.readouterr())
 
-        yield run
+    yield run
 
 
 def cts_in(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -49,7 +47,6 @@ def cts_in(folder: Path, *words: str, **variables: str) -> subprocess.CompletedP
     environ = {"PATH": os.environ["PATH"], "HOME": str(folder), "COLUMNS": "100", **variables}
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
     with (
-        _same_collector(),
         patch.dict(os.environ, environ, clear=True),
         patch.object(sys, "argv", ["cts", *words]),
         chdir(folder),
@@ -60,14 +57,3 @@ def cts_in(folder: Path, *words: str, **variables: str) -> subprocess.CompletedP
         main()
     texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
     return subprocess.CompletedProcess(words, int(ended.value.code or 0), *texts)
-
-
-@contextmanager
-def _same_collector() -> Iterator[None]:
-    """Undo what commands change of the garbage collector."""
-    thresholds = gc.get_threshold()
-    try:
-        yield
-    finally:
-        gc.set_threshold(*thresholds)
-        gc.unfreeze()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from cts_async.analysis.stats import holm, paired_t_test
-from cts_async.errors import UsageError
+from cts_async.errors import UsageError, install_command
 from cts_async.records import MODES, SCHEMES, Mode, Scheme
 from cts_async.runs.conversations import ConversationRun
 from cts_async.search.backends import Ranked
@@ -66,6 +67,14 @@ def cutoff(name: str) -> int | None:
     return int(depth)
 
 
+def check_evaluator() -> None:
+    """Raise UsageError where ir-measures is not installed, as on Linux for arm64, for which it is compiled."""
+    if find_spec("ir_measures") is None:
+        raise UsageError(
+            f"measures of retrieval need ir-measures and a C compiler: {install_command('retrieval')}"
+        )
+
+
 def evaluate(
     qrels: Qrels, run: Run, measures: Sequence[str], *, level: int = 1
 ) -> dict[str, dict[str, float]]:
@@ -73,8 +82,9 @@ def evaluate(
 
     `level` is the lowest grade that P, RR, AP and R count as relevant (TREC Deep Learning: 2); nDCG uses gains instead.
     A query without retrieved documents counts 0, and so does one without a relevant document; a query without
-    judgments is left out. Raises UsageError for an unknown measure.
+    judgments is left out. Raises UsageError for an unknown measure, and as `check_evaluator`.
     """
+    check_evaluator()
     import ir_measures
 
     judged: dict[str, dict[str, int]] = {}

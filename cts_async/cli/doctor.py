@@ -46,6 +46,7 @@ EXTRAS = {
     "ltr": ("lightgbm", "scikit-learn"),
     "bertscore": ("bert-score",),
     "ray": ("ray", "grpcio"),
+    "retrieval": ("ir-measures",),
 }
 """Optional extras of this package, and the packages of each."""
 MARK_WIDTH = 5

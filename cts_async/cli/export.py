@@ -22,6 +22,7 @@ def export(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="DIR", help="Write the files to this folder.")] = None,
+    all_versions: options.AllVersions = False,
     schema: Annotated[
         Path | None,
         typer.Option(
@@ -53,7 +54,8 @@ def export(
     else:
         if layout is None or out is None:
             raise UsageError("name a layout and a folder: cts export RUN --layout release|hf|csv --out DIR")
-        done = export_runs([str(run) for run in options.runs_or_default(runs, "export")], layout, out)
+        words = [str(run) for run in options.runs_or_default(runs, "export")]
+        done = export_runs(words, layout, out, all_versions=all_versions)
     # Paths alone on standard output, for a pipe; remarks go beside them.
     for path in done.paths:
         typer.echo(plain(str(path)))

@@ -98,7 +98,8 @@ def judge(
 
     Example: cts judge runs/sample-local-k1 --judge ernie
 
-    Answers are never changed. For a run, the labels are written to judgments/JUDGE.jsonl in it. For candidates, they are
+    Answers are never changed. For a run, the labels are written to judgments/JUDGE.jsonl in it; of a folder or a quoted
+    pattern the newest version of each run is judged. For candidates, they are
     written to --out (with several files, one folder for each): the first judge's to per_item.jsonl, the others' to
     judgments/JUDGE.jsonl. Equal questions to a judge are asked once. Run the same command again to resume.
 
@@ -119,7 +120,8 @@ def judge(
     On a Ray cluster: cts judge runs/sample-local-k1 --judge ernie --ray ray://head:10001 --workers 64
     """
     from cts_async.runs.files import has_no_answers, without
-    from cts_async.runs.selection import run_folders
+    from cts_async.runs.selection import JUDGE_OLDER, run_folders
+    from cts_async.tables.output import print_notes
 
     candidates = list(config.candidates)
     folders: list[Path] = []
@@ -129,13 +131,15 @@ def judge(
             candidates.append(str(path))
         else:
             folders.append(path)
+    notes: list[str] = []
     config = replace(
         config,
         judges=tuple(dict.fromkeys(config.judges)),
         # A pattern such as runs/* matches runs that searched nothing, too: there is nothing to judge.
-        runs=tuple(without(run_folders(folders), has_no_answers)),
+        runs=tuple(without(run_folders(folders, notes.append, remedy=JUDGE_OLDER), has_no_answers)),
         candidates=tuple(candidates),
     )
+    print_notes(notes)
     if dry_run:
         _forecast(config, as_json=as_json)
     else:

@@ -50,8 +50,21 @@ RUN_NAMES: Final = {"autocompletion": run_names}
 
 DATA, MODELS, TALKS = "Data and systems", "Models", "Conversations"
 EVALUATION, SEARCHING, EVIDENCE = "Evaluation", "Searching", "Evidence"
-RESULTS, BUDGETS, PROCESSES, OTHER = "Results", "Budgets", "Several processes", "Other options"
-HEADINGS: Final = (DATA, MODELS, TALKS, EVALUATION, SEARCHING, EVIDENCE, RESULTS, BUDGETS, PROCESSES, OTHER)
+RESULTS, REUSE, BUDGETS, PROCESSES = "Results", "Versions and reuse", "Budgets", "Several processes"
+OTHER = "Other options"
+HEADINGS: Final = (
+    DATA,
+    MODELS,
+    TALKS,
+    EVALUATION,
+    SEARCHING,
+    EVIDENCE,
+    RESULTS,
+    REUSE,
+    BUDGETS,
+    PROCESSES,
+    OTHER,
+)
 
 
 def option(heading: str, *names: str, help: str, **more: Any) -> Any:
@@ -502,6 +515,27 @@ class CommandOptions:
     retry_failed: Annotated[
         bool, option(OTHER, "--retry-failed", help="Retry instances that failed permanently.")
     ]
+    new: Annotated[
+        bool,
+        option(REUSE, "--new", help="Make a new version of the run, and reuse nothing."),
+    ]
+    reuse: Annotated[
+        list[Path] | None,
+        option(
+            REUSE,
+            metavar="DIR",
+            help="Also reuse steps of the runs in this folder. Repeatable.",
+        ),
+    ]
+    no_reuse: Annotated[bool, option(REUSE, "--no-reuse", help="Reuse no step of another run.")]
+    share_sampled: Annotated[
+        bool,
+        option(
+            REUSE,
+            "--share-sampled",
+            help="Reuse sampled steps (temperature above 0) of other systems, too: common random numbers.",
+        ),
+    ]
     sync: Annotated[
         bool, option(OTHER, "--sync", help="Force every step to the disk, so that a power cut loses nothing.")
     ]
@@ -567,7 +601,7 @@ class SearchOptions(DataOptions):
             MODELS,
             metavar="YYYY-MM-DD",
             callback=read_date,
-            help="Date in the agent's prompt [default: today; a resumed run keeps its date].",
+            help="Date in the agent's prompt [default: that of runs over the same data and agent, else today].",
         ),
     ]
     corpus: Documents

@@ -24,14 +24,11 @@ def plan(config: RunConfig, as_json: options.AsJson = False) -> None:
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.forecast import forecast, read_past_usage
     from cts_async.protocol.plan import make_plan
-    from cts_async.protocol.run_files import same_run
     from cts_async.tables.forecast import forecast_json, print_forecast
 
     run = make_plan(config, load_catalogue(*config.config_files), os.environ, keyless=True)
     usage = {}
     for system, directory in run.systems.items():
-        # cts run would refuse a directory with other settings: what its steps took says nothing of these.
-        same_run(directory, run.identity(system))
         usage[system] = read_past_usage(directory, run.roles.judges, retry_failed=config.retry_failed)
     predicted = forecast(run, usage)
     if as_json:

@@ -47,6 +47,7 @@ def report(
     qrels: options.Qrels = "intent:10",
     relevance_level: options.RelevanceLevel = 1,
     published: options.Published = "",
+    all_versions: options.AllVersions = False,
     seed: options.Seed = 0,
     config_file: options.ConfigFile = None,
 ) -> None:
@@ -54,7 +55,8 @@ def report(
 
     RUN is what cts compare takes, a single run, or runs of cts converse, which --corpus and --qrels evaluate. The file
     needs no network and sends nothing. Figures and tables can also be written as files for papers. [names] in cts.toml
-    says what to call models and systems.
+    says what to call models and systems. Runs of several agents, or over different data or gold, have sections of
+    their own.
 
     Example: cts report runs
 
@@ -92,6 +94,7 @@ def report(
         baseline=baseline,
         evaluate_talks=evaluate_talks,
         seed=seed,
+        all_versions=all_versions,
         names=display_names(options.config_files(config_file)),
     )
     messages: list[str] = []

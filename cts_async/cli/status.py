@@ -9,7 +9,7 @@ import typer
 
 from cts_async.cli import options
 from cts_async.errors import UsageError
-from cts_async.tables.output import print_json, print_plainly
+from cts_async.tables.output import print_json, print_notes, print_plainly
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,13 +26,15 @@ PLAIN_COLUMNS: Final = 160
 def status(
     runs: options.RunWords = None,
     once: Annotated[bool, typer.Option("--once", help="Print the state once and exit.")] = False,
+    all_versions: options.AllVersions = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the progress of runs live, from another shell.
 
     Updates until the runs end; Ctrl-C does not stop them. A run that is not active is shown with its result, or with how
     far it got and why it stopped. Without a terminal the state is printed once. The number after a mean is half of
-    its 95 % interval by Student's t, a quick estimate; cts report computes bootstrap intervals.
+    its 95 % interval by Student's t, a quick estimate; cts report computes bootstrap intervals. Of a folder the newest
+    version of each run is shown, and whatever is active.
 
     Example: cts status
 
@@ -43,7 +45,8 @@ def status(
     from cts_async.watch.live import idle_state
 
     paths = options.runs_or_default(runs, "status")
-    progress = _progress_by_run(paths)
+    notes: list[str] = []
+    progress = _progress_by_run(paths, notes, all_versions=all_versions)
     console = Console(emoji=False)
     if as_json:
         rows = []
@@ -56,25 +59,29 @@ def status(
             row["live"] = live
             rows.append(row)
         print_json(rows)
+        print_notes(notes)
         return
     # A dumb terminal (Emacs' shell, some job runners) cannot be redrawn.
     drawable = console.is_terminal and not console.is_dumb_terminal
     if drawable and not once and any(progress.values()):
         try:
-            _follow(console, paths)
+            _follow(console, paths, all_versions=all_versions)
         except KeyboardInterrupt:  # it ends the look at the runs, not the runs
             return
-    _print_once(console, paths)
+    _print_once(console, paths, all_versions=all_versions)
 
 
-def _progress_by_run(paths: Sequence[Path]) -> dict[Path, LiveFile | None]:
-    """Return the progress of every run; None for one that is not active."""
+def _progress_by_run(
+    paths: Sequence[Path], notes: list[str], *, all_versions: bool
+) -> dict[Path, LiveFile | None]:
+    """Return the progress of every run, None for one that is not active; add a note on those that are left out."""
     from cts_async.watch.live import live_of, run_directories
 
-    return {directory: live_of(directory) for directory in run_directories(paths)}
+    directories = run_directories(paths, notes.append, all_versions=all_versions)
+    return {directory: live_of(directory) for directory in directories}
 
 
-def _follow(console: Console, paths: Sequence[Path]) -> None:
+def _follow(console: Console, paths: Sequence[Path], *, all_versions: bool) -> None:
     """Redraw the screen until no run is active, then restore the terminal."""
     import time
 
@@ -87,7 +94,7 @@ def _follow(console: Console, paths: Sequence[Path]) -> None:
     """States of runs that are not active; each is read once, until a process works on it again."""
     with Redrawn(console=console, auto_refresh=False, screen=True) as redrawn:
         while True:
-            progress = _progress_by_run(paths)
+            progress = _progress_by_run(paths, [], all_versions=all_versions)
             active = [live for live in progress.values() if live is not None]
             if not active:
                 return
@@ -102,13 +109,14 @@ def _follow(console: Console, paths: Sequence[Path]) -> None:
             time.sleep(REFRESH_S)
 
 
-def _print_once(console: Console, paths: Sequence[Path]) -> None:
+def _print_once(console: Console, paths: Sequence[Path], *, all_versions: bool) -> None:
     import time
 
     from cts_async.watch.live import by_process, how_to_resume, idle_state
     from cts_async.watch.screen import LiveScreen
 
-    progress = _progress_by_run(paths)
+    notes: list[str] = []
+    progress = _progress_by_run(paths, notes, all_versions=all_versions)
     active = by_process([live for live in progress.values() if live is not None])
     width = PLAIN_COLUMNS
     if console.is_terminal:
@@ -124,3 +132,5 @@ def _print_once(console: Console, paths: Sequence[Path]) -> None:
         print_plainly(console, state.line(time.time()))
     for text in how_to_resume(at_rest):
         print_plainly(console, text)
+    for note in notes:
+        print_plainly(console, note)

@@ -50,7 +50,8 @@ from cts_async.engine.events import (
     WorkerState,
     WorkerStatus,
 )
-from cts_async.engine.journal import Journal
+from cts_async.engine.journal import Journal, journal_line
+from cts_async.engine.reuse import line_within
 from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError, reason_to_stop
 from cts_async.protocol.plan import CommandPlan, Plan
@@ -473,9 +474,20 @@ class Head:
             await journal.append_lines(lines)
         entry.answers |= dict.fromkeys(appended)
         # After the records: a task may look for a step of the same update.
+        found: dict[int, bytes | None] = {}
+        copied: defaultdict[Journal, list[bytes]] = defaultdict(list)
         for number, request in update.requests:
             if isinstance(request, Lookup):
-                entry.answers[number] = self._runs[request.run].journal.raw(request.key)
+                run = self._runs[request.run]
+                found[number] = run.journal.raw(request.key)
+                if found[number] is None:
+                    lines = _lines_of_other_runs(run, request)
+                    copied[run.journal] += lines
+                    found[number] = lines[-1] if lines else None
+        for journal, lines in copied.items():
+            await journal.append_lines(lines)
+        # Only now: what a worker uses has to be in the run's own journal.
+        entry.answers |= found
 
     async def _write(self, ended: Iterable[tuple[Task, FinishedTask]]) -> None:
         results: defaultdict[int, list[bytes]] = defaultdict(list)
@@ -548,6 +560,21 @@ async def _answer(answering: Awaitable[T], limit_s: float) -> T:
 async def _release_later(share: WorkerShare) -> None:
     await anyio.sleep(RELEASE_AFTER_S)
     share.free()
+
+
+def _lines_of_other_runs(run: RunFiles, lookup: Lookup) -> list[bytes]:
+    """The lines of a step that another run has executed, those of the steps within it first; none without one."""
+    if run.source is None:
+        return []
+    reused = run.source.find(lookup.key, lookup.rule, lookup.notes)
+    if reused is None:
+        return []
+    lines: list[bytes] = []
+    for record in reused.within:
+        if run.journal.raw(record["key"]) is None:
+            lines.append(journal_line(line_within(reused, record, lookup.instance)))
+    lines.append(journal_line(line_within(reused, reused.record, lookup.instance)))
+    return lines
 
 
 def _problem(ready: WorkerReady) -> str:

@@ -72,7 +72,7 @@ class Task:
     question: int = 0
     """Tasks of the same question, other than 0, make the same calls: one is done at a time, and the others reuse it."""
     resumed: bool = False
-    """Whether steps of it may be in the journal: then the head is asked before one is executed."""
+    """Whether steps of it may be in the journal, or in another run's: then the head is asked before one is executed."""
     stream: int = 0
     """A slow task holds up others of its own stream only."""
     deaths: int = 0
@@ -165,7 +165,7 @@ def share_in_flight(requested: int | None, usual: int, workers: int) -> int:
 
 def campaign_tasks(plan: Plan, files: Files) -> Iterator[Task]:
     """The instances that have to be done, all systems of an instance side by side."""
-    resumed = any(len(run.journal) for run in files.values())
+    resumed = any(run.may_have_steps for run in files.values())
     numbers = {system: number for number, system in enumerate(plan.systems)}
     for seq, (remaining, system) in enumerate(work_left(plan, files)):
         group, id = files[system].directory.name, remaining.instance.id
@@ -228,7 +228,7 @@ def _no_instances() -> Iterator[Instance]:
 
 def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) -> list[Iterator[Task]]:
     """A stream of tasks for each judge; the n-th tasks of all streams are equally old."""
-    resumed = any(len(run.journal) for run in files)
+    resumed = any(run.may_have_steps for run in files)
 
     def tasks_of_judge(stream: int, judge: str) -> Iterator[Task]:
         for n, verdict in enumerate(verdicts_left(plan, judge, files, events)):

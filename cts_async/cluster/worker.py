@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
 
@@ -36,6 +37,7 @@ from cts_async.engine.events import (
 )
 from cts_async.engine.journal import journal_line
 from cts_async.engine.lane import Lane
+from cts_async.engine.reuse import ReuseRule
 from cts_async.engine.runner import Job, Runner
 from cts_async.errors import CTSError, Interrupted, RunStopped, StepError
 from cts_async.llm.redact import SECRETS
@@ -99,10 +101,13 @@ class Record:
 
 @value
 class Lookup:
-    """Asks the head for the record of a step; the answer is a journal's line, or None."""
+    """Asks the head for the record of a step, its own or another run's; the answer is a journal's line, or None."""
 
     run: int
     key: str
+    rule: ReuseRule
+    instance: str
+    notes: Any = None
 
 
 @value
@@ -273,7 +278,9 @@ class Worker:
 
         is_shared = task.question != 0
         # Another task of the same question may have been done, here or elsewhere.
-        find = journal.find_at_head if task.resumed or is_shared else None
+        find = None
+        if task.resumed or is_shared:
+            find = partial(journal.find_at_head, task.id)
         return Job(task.group, task.id, journal, work.walk_of(task), finish, shared=is_shared, elsewhere=find)
 
     def _take(self, turn: WorkerTurn) -> None:
@@ -369,9 +376,11 @@ class RemoteJournal:
     def find(self, key: str) -> dict[str, Any] | None:
         return self._recent.get(key)
 
-    async def find_at_head(self, key: str) -> dict[str, Any] | None:
-        """The record of a step that any process has executed."""
-        _, line = await self._requests.ask(Lookup(self._run, key))
+    async def find_at_head(
+        self, instance: str, key: str, rule: ReuseRule, notes: Any
+    ) -> dict[str, Any] | None:
+        """The record of a step that any process, or any other run, has executed."""
+        _, line = await self._requests.ask(Lookup(self._run, key, rule, instance, notes))
         if line is None:
             return self._recent.get(key)  # another job may have executed it here meanwhile
         record: dict[str, Any] = orjson.loads(line)

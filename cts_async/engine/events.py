@@ -71,7 +71,7 @@ class JobEnded:
 
 @value
 class StepEnded:
-    """A step has a result; `replayed` if the journal had it and nothing was executed."""
+    """A step has a result; `replayed` if the journal had it, or another run's, and nothing was executed."""
 
     group: str
     job_id: str
@@ -82,6 +82,8 @@ class StepEnded:
     usage: Usage
     usd: float = 0.0
     """The price of the usage, as far as prices are known."""
+    reused: bool = False
+    """Whether it was taken from another run."""
 
 
 @dataclass(frozen=True, slots=True)

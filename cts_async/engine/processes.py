@@ -107,6 +107,8 @@ LEAST: Final = 64
 """Open files that a run needs: measured, a run of two systems on the embedded model fails to start below 34."""
 SPARE: Final = 16
 """Open files that connections leave free, for the run's own: results, progress, name look-ups, child processes."""
+OPEN_MAX: Final = 10_240
+"""Open files that every macOS allows a process: OPEN_MAX of its syslimits.h."""
 
 
 def allow_more_files(n: int) -> None:
@@ -116,7 +118,11 @@ def allow_more_files(n: int) -> None:
         raised = soft + n
         if hard != resource.RLIM_INFINITY:
             raised = min(raised, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard))
+        except (ValueError, OSError):
+            # macOS says "unlimited" and refuses more than the kernel's own limit, which is never below OPEN_MAX.
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(raised, OPEN_MAX)), hard))
 
 
 def require_open_files() -> None:

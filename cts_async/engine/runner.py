@@ -31,7 +31,9 @@ from cts_async.engine.events import (
 )
 from cts_async.engine.journal import StepMemory
 from cts_async.engine.lane import Lane, Permit
+from cts_async.engine.reuse import ReusedStep, ReuseRule, StepSource, line_within, reused_line
 from cts_async.engine.step import (
+    NO_USAGE,
     Attempts,
     Executed,
     Failures,
@@ -76,8 +78,11 @@ class Job:
     finish: Callable[[Any], Awaitable[None]]
     """Called once with what `walk` returned, or with the StepError that ended it."""
     shared: bool = False
-    elsewhere: Callable[[str], Awaitable[dict[str, Any] | None]] | None = None
-    """Looks up the record of a step that the journal does not have: another process may have executed it."""
+    elsewhere: Callable[[str, ReuseRule, Any], Awaitable[dict[str, Any] | None]] | None = None
+    """Looks up the record of a step that the journal does not have: another process may have executed it, or taken it
+    from another run."""
+    source: StepSource | None = None
+    """Where steps of other runs are looked up; None: nothing is taken from other runs here."""
 
 
 class Feed(Protocol):
@@ -100,7 +105,7 @@ class _Stream:
 class Context:
     """What a job sees of the engine: durable steps, concurrency, and a random generator of its own."""
 
-    __slots__ = ("_rng", "_runner", "branch", "executed", "further", "job", "seq")
+    __slots__ = ("_rng", "_runner", "branch", "copied", "executed", "further", "job", "seq")
 
     def __init__(self, runner: Runner, job: Job, seq: int) -> None:
         self._runner, self.job, self.seq = runner, job, seq
@@ -109,6 +114,8 @@ class Context:
         self._rng: random.Random | None = None
         self.executed: list[str] = []
         """Keys of the steps that were executed here and not found in the journal."""
+        self.copied: list[str] = []
+        """Keys of the steps that were taken from other runs."""
         self.further: dict[str, Mapping[str, Any]] = {}
         """By step, what its response has for people alone; steps that have something note it here."""
 
@@ -121,34 +128,51 @@ class Context:
         return self._rng
 
     async def step(self, step: Step[T]) -> T:
-        """The step's result: from the journal if it has one, else executed and recorded.
+        """The step's result: from the journal if it has one, else from another run, else executed and recorded.
 
         Raises StepError when it fails for good, RunStopped when the run is ending.
         """
-        record = self.job.journal.find(step.key)
+        record, reused = self.job.journal.find(step.key), False
         if record is None and self.job.elsewhere is not None:
-            record = await self.job.elsewhere(step.key)
+            record = await self.job.elsewhere(step.key, step.reuse, None)
+            reused = record is not None and "reused" in record
         if record is not None:
             try:
                 result = step.decode(record["response"])
             except (UnusableOutput, KeyError):
                 pass  # written by a version that accepted more: execute it again
             else:
-                self._runner.step_ended(self, step, replayed=True, latency_s=0.0, usage=Usage())
+                self._runner.step_ended(self, step, replayed=True, reused=reused)
                 return result
         if self.job.shared:
             return await self._runner.execute_once(self, step)
-        self.executed.append(step.key)
-        return await self._runner.execute(self, step)
+        return await self._runner.obtain(self, step)
 
-    async def recall(self, key: str) -> Any:
-        """The response recorded under `key`, None if there is none; nothing is executed."""
+    async def recall(self, key: str, notes: Any = None) -> Any:
+        """The response recorded under `key`, here or by another version, None if there is none; nothing is executed.
+
+        Of another version only a step with the same `notes` counts, unless these are None.
+        """
         record = self.job.journal.find(key)
         if record is None and self.job.elsewhere is not None:
-            record = await self.job.elsewhere(key)
+            record = await self.job.elsewhere(key, ReuseRule.SAMPLED, notes)
+        if record is None and self.job.source is not None:
+            reused = self.job.source.find(key, ReuseRule.SAMPLED, notes)
+            if reused is not None:
+                record = line_within(reused, reused.record, self.job.id)
+                await self.copy(reused, record)
         if record is None:
             return None
         return record["response"]
+
+    async def copy(self, reused: ReusedStep, line: Mapping[str, Any]) -> None:
+        """Append a step of another run to the journal, as `line`, and before it the steps that were made within it."""
+        for record in reused.within:
+            if self.job.journal.find(record["key"]) is None:
+                await self.job.journal.append(line_within(reused, record, self.job.id))
+                self.copied.append(record["key"])
+        await self.job.journal.append(line)
+        self.copied.append(line["key"])
 
     def apart(self, branch: str) -> Context:
         """The same job, for steps that hold up no others: a provider that is gone ends only steps of this `branch`.
@@ -157,7 +181,7 @@ class Context:
         """
         part = Context(self._runner, self.job, self.seq)
         part._rng, part.executed, part.branch = self._rng, self.executed, branch
-        part.further = self.further
+        part.copied, part.further = self.copied, self.further
         return part
 
     async def gather(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T]:
@@ -371,10 +395,13 @@ class Runner:
         await job.finish(failure or result)
         # A job runs once in a process: with its end recorded, its steps are of use to the next process only, or to
         # jobs that share them.
+        appended = ctx.executed
+        if ctx.copied:
+            appended = ctx.executed + ctx.copied
         if job.shared:
-            job.journal.keep(ctx.executed)
+            job.journal.keep(appended)
         else:
-            job.journal.forget(ctx.executed)
+            job.journal.forget(appended)
         if self.events:
             self.events.emit(JobEnded(job.group, job.id, failure))
 
@@ -388,10 +415,9 @@ class Runner:
                 raise failure.with_traceback(None)
             return await ctx.step(step)
         ended = self._shared[step.key] = asyncio.get_running_loop().create_future()
-        ctx.executed.append(step.key)
         failure = None
         try:
-            return await self.execute(ctx, step)
+            return await self.obtain(ctx, step)
         except StepError as error:
             failure = error
             raise
@@ -399,6 +425,23 @@ class Runner:
             ended.set_result(failure)
             if failure is None:
                 del self._shared[step.key]
+
+    async def obtain(self, ctx: Context, step: Step[T]) -> T:
+        """The result of a step that the journal does not have: of another run, else executed. Raises as `execute`."""
+        reused = None
+        if ctx.job.source is not None:
+            reused = ctx.job.source.find(step.key, step.reuse)
+        if reused is not None:
+            try:
+                result = step.decode(reused.record["response"])
+            except (UnusableOutput, KeyError):
+                pass  # made by a version that accepted more: execute it here
+            else:
+                await ctx.copy(reused, reused_line(reused, step.description(ctx.job.id)))
+                self.step_ended(ctx, step, replayed=True, reused=True)
+                return result
+        ctx.executed.append(step.key)
+        return await self.execute(ctx, step)
 
     async def execute(self, ctx: Context, step: Step[T]) -> T:
         """Attempt a step until it has a result or fails for good, and record how it ended. Raises as `Context.step`."""
@@ -584,7 +627,14 @@ class Runner:
                 await self._stop_event.wait()
 
     def step_ended(
-        self, ctx: Context, step: Step[Any], *, replayed: bool, latency_s: float, usage: Usage
+        self,
+        ctx: Context,
+        step: Step[Any],
+        *,
+        replayed: bool,
+        latency_s: float = 0.0,
+        usage: Usage = NO_USAGE,
+        reused: bool = False,
     ) -> None:
         """Emit the event of a step that has a result."""
         if not self.events:
@@ -595,7 +645,9 @@ class Runner:
         if step.prices and not replayed:
             usd = step.prices.usd(usage)
         self.events.emit(
-            StepEnded(ctx.job.group, ctx.job.id, step.name, lane_name, replayed, latency_s, usage, usd)
+            StepEnded(
+                ctx.job.group, ctx.job.id, step.name, lane_name, replayed, latency_s, usage, usd, reused
+            )
         )
 
 

@@ -19,6 +19,7 @@ from cts_async.engine.budget import NOTHING, Budget
 from cts_async.engine.events import Cost, Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.ratelimit import Quotas
+from cts_async.engine.reuse import ReuseRule
 from cts_async.errors import (
     NoCompletion,
     ParameterRefused,
@@ -89,6 +90,19 @@ class Step(Generic[T]):
     """None where they are unknown: then its dollars count as 0."""
     notes: Any = None
     """What a reader of the journal should know beside the request, as JSON; it determines nothing."""
+    reuse: ReuseRule = ReuseRule.SAMPLED
+    """From which other runs its result may be taken."""
+
+    def description(self, instance: str) -> dict[str, Any]:
+        """What its line in the journal says of it before the response."""
+        fields: dict[str, Any] = {"instance": instance, "step": self.name}
+        if self.model:
+            fields["model"] = self.model
+        if self.request is not None:
+            fields["request"] = self.request
+        if self.notes is not None:
+            fields["notes"] = self.notes
+        return fields
 
     def cost(self, usage: Usage) -> Cost:
         """The cost of one attempt that is charged `usage`."""
@@ -262,19 +276,9 @@ class Attempts:
     def record(self, step: Step[Any], instance: str, now: float, **outcome: Any) -> dict[str, Any]:
         """The step's line in the journal; `outcome` is `response` and `latency_s`, or `error`."""
         # `key` and `ok` come first: opening a journal scans for them without reading the rest.
-        record: dict[str, Any] = {
-            "key": step.key,
-            "ok": "error" not in outcome,
-            "instance": instance,
-            "step": step.name,
-        }
-        if step.model:
-            record["model"] = step.model
-        if step.request is not None:
-            record["request"] = step.request
-        if step.notes is not None:
-            record["notes"] = step.notes
-        record.update(outcome)
+        record: dict[str, Any] = {"key": step.key, "ok": "error" not in outcome}
+        record |= step.description(instance)
+        record |= outcome
         if "latency_s" in outcome:
             record["latency_s"] = round(outcome["latency_s"], 4)
         if self.assumed.calls:

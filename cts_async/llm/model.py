@@ -21,6 +21,7 @@ import orjson
 from cts_async import __version__, plugins
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.lane import Lane
+from cts_async.engine.reuse import ReuseRule
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Prices, RetryPolicy, Step, step_key, usage_json
 from cts_async.errors import (
@@ -251,6 +252,11 @@ class Model:
         if spec.system != "system":  # keys without it are those of earlier versions
             determining.append({"system": spec.system})
         key = step_key(*determining)
+        reuse = ReuseRule.SAMPLED
+        if keyed_params.get("temperature") == 0:
+            reuse = ReuseRule.FIXED
+        elif call.defaults and "temperature" in default_names and call.defaults["temperature"] == 0:
+            reuse = ReuseRule.FIXED_BY_DEFAULT
         # Descriptions of tools and the like are charged as the prompt is.
         n_param_bytes = 0
         if keyed_params:
@@ -297,6 +303,7 @@ class Model:
             policy=call.policy,
             prices=self.prices,
             notes=call.notes,
+            reuse=reuse,
         )
 
     def _note_cut(

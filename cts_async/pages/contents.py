@@ -28,7 +28,7 @@ from cts_async.runs.groups import ComparableRuns, comparable_runs
 from cts_async.runs.index import Json, Refused
 from cts_async.runs.manifest import ORIG, Identity, manifest_of
 from cts_async.runs.open_run import whole_run
-from cts_async.runs.selection import SHOW_OLDER, RunPath, check_same_data, find_runs, sibling_origs
+from cts_async.runs.selection import RunPath, check_same_data, find_runs, sibling_origs
 from cts_async.tables import results
 from cts_async.tables.comparison import (
     NO_ANSWERS,
@@ -75,6 +75,8 @@ class Gathered:
     """What distinguishes the group from the others; "" for a group alone."""
     others: tuple[Gathered, ...] = ()
     """The other groups, of the one last worked on only. Conversations are in the first."""
+    common_notes: tuple[str, ...] = ()
+    """Notes on several groups together, in the first."""
 
     @property
     def groups(self) -> tuple[Gathered, ...]:
@@ -115,17 +117,16 @@ def gather(
     evaluate_talks: TalkEvaluation | None = None,
     names: Mapping[str, str] = MappingProxyType({}),
     all_versions: bool = False,
-    remedy: str = SHOW_OLDER,
 ) -> Gathered:
     """Read and analyse runs, by group; differences are to `baseline`, else to the orig of each group if there is one.
 
     `names` says what to call models, systems and datasets; `evaluate_talks` evaluates runs of `cts converse`, which are
     only counted without it.
 
-    `remedy` says how to see older versions. Raises UsageError and InputError if there are no runs.
+    Raises UsageError and InputError if there are no runs.
     """
     notes: list[str] = []
-    runs = find_runs(words, notes.append, all_versions=all_versions, remedy=remedy)
+    runs = find_runs(words, notes.append, all_versions=all_versions)
     # find_runs leaves gold out if there is anything else.
     if is_gold_build(runs[0].path):
         raise UsageError(f"{runs[0].path}: gold that cts gold built; name the runs that are scored by it")
@@ -168,13 +169,15 @@ def gather(
     if conversations and evaluate_talks is not None:
         talk_report = evaluate_talks(conversations)
     first, *others = gathered
+    if others:
+        first = replace(first, common_notes=tuple(notes), others=tuple(others))
+    else:
+        first = replace(first, notes=(*notes, *first.notes))
     return replace(
         first,
         run_paths=tuple(run.path for run in runs),
         talks=conversations,
         talk_report=talk_report,
-        notes=(*notes, *first.notes),
-        others=tuple(others),
     )
 
 
@@ -330,13 +333,13 @@ class GroupedTable:
     table: DataTable
 
 
-def all_tables(gathered: Gathered) -> tuple[GroupedTable, ...]:
-    """Return the tables that have rows, with distinct names that are valid for files and anchors.
+def all_tables(gathered: Gathered, names_in_use: set[str]) -> tuple[GroupedTable, ...]:
+    """Return the tables of one group that have rows, with names that are valid for files and anchors, and not in use.
 
-    A table of scores that say nothing about a model says so in a remark and in every row.
+    The names are added to `names_in_use`. A table of one of several groups has the group in its title. A table of
+    scores that say nothing about a model says so in a remark and in every row.
     """
     grouped: list[GroupedTable] = []
-    names_in_use: set[str] = set()
     for group, table in _tables_by_group(gathered):
         if not table.rows:
             continue
@@ -346,6 +349,8 @@ def all_tables(gathered: Gathered) -> tuple[GroupedTable, ...]:
         if group in _SCORED_GROUPS and contradictions(gathered):
             table = _mark_recomputed(table, gathered)
         table = with_caveats(table, gathered.caveats)
+        if gathered.heading:
+            table = replace(table, title=f"{table.title} ({gathered.heading})")
         grouped.append(GroupedTable(group, replace(table, name=free_name(table.name, names_in_use))))
     return tuple(grouped)
 

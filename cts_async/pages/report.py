@@ -55,6 +55,7 @@ from cts_async.tables.table import (
     Row,
     best_cells,
     bold_legend,
+    marked,
     section_ranges,
     written_rows,
 )
@@ -291,18 +292,27 @@ _FIGURES: Final[dict[Group, tuple[str, ...]]] = {
 """Groups of figures by the first words of their names; all others are about questions."""
 _OPENING: Final = ("gain", "leaderboard", "turns")
 """The figure that a page opens with: the first of these that there is."""
+GROUP_MARK: Final = "_group"
+"""Precedes the number of the group in the names of figures of all groups but the first."""
 _NUMBER_COLUMNS: Final = ("series", "point", "value", "details")
 
 
 @dataclass(frozen=True, slots=True)
 class ReportContents:
-    """Everything that the page shows."""
+    """Everything that the page shows of one group of comparable runs, with the other groups, if there are any."""
 
     gathered: Gathered
     tables: Sequence[GroupedTable]
     drawn: Drawn
     opened: Sequence[OpenedRun]
     opened_notes: Sequence[str]
+    others: Sequence[ReportContents] = ()
+    """The other groups, of the one last worked on only."""
+
+    @property
+    def groups(self) -> tuple[ReportContents, ...]:
+        """All groups, the one last worked on first."""
+        return (self, *self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +329,7 @@ class Section:
     """A part of the page with an entry in the table of contents."""
 
     anchor: str
-    title: str
+    title: Node
     body: Sequence[Node]
 
 
@@ -334,7 +344,8 @@ def write_report(path: Path, contents: ReportContents, origin: Origin) -> None:
 
 def _page(contents: ReportContents, origin: Origin) -> str:
     """The whole page. Its policy allows its own scripts by their hashes, and no others."""
-    title, figures = _title(contents.gathered), contents.drawn.figures
+    title = _title(contents.gathered)
+    figures = [figure for group in contents.groups for figure in group.drawn.figures]
     scripts: list[Markup] = []
     script_elements: list[Node] = []
     no_script: Node = None
@@ -560,9 +571,29 @@ def _points_with_series(spec: Mapping[str, Any]) -> Iterator[tuple[str, str, str
 
 
 def sections(contents: ReportContents) -> tuple[Section, ...]:
-    """All sections; some may be empty."""
-    grouped = [_group_section(contents, group, title) for group, title in TITLES.items()]
-    return tuple(grouped + [_instances_section(contents), _manifests_section(contents.gathered)])
+    """All sections; some may be empty. Of several groups each has its findings, then its sections."""
+    if not contents.others:
+        sections = _sections_of(contents)
+    else:
+        sections = []
+        for number, group in enumerate(contents.groups, start=1):
+            heading = group.gathered.heading
+            title = heading
+            for caveat in group.gathered.caveats:
+                title = marked(title, caveat)
+            sections.append(Section(f"group-{number}", untrusted(title), list(_findings(group, "h3"))))
+            # Systems of earlier groups have the first numbers of the page's opened runs.
+            n_earlier = sum(len(earlier.opened) for earlier in contents.groups[: number - 1])
+            for section in _sections_of(group, n_earlier):
+                section_title: list[Node] = [section.title, " (", untrusted(heading), ")"]
+                sections.append(Section(f"{section.anchor}-{number}", section_title, section.body))
+    return (*sections, _manifests_section([group.gathered for group in contents.groups]))
+
+
+def _sections_of(contents: ReportContents, n_earlier: int = 0) -> list[Section]:
+    sections = [_group_section(contents, group, title) for group, title in TITLES.items()]
+    sections.append(_instances_section(contents, n_earlier))
+    return sections
 
 
 def _group_section(contents: ReportContents, group: Group, title: str) -> Section:
@@ -601,7 +632,7 @@ def opening_figure(figures: Sequence[Figure]) -> Figure | None:
     """The figure that the page opens with: what asking gains, else the scores; it is in no section then."""
     for name in _OPENING:
         for figure in figures:
-            if figure.name == name:
+            if figure.name.partition(GROUP_MARK)[0] == name:
                 return figure
     return None
 
@@ -613,14 +644,14 @@ def _group_of(figure: Figure | LeftOutFigure) -> Group:
     return "questions"
 
 
-def _instances_section(contents: ReportContents) -> Section:
+def _instances_section(contents: ReportContents, n_earlier: int) -> Section:
     if not contents.opened:
         return Section("instances", "Instances to look at", ())
     # Dictionaries as ordered sets: most runs have one measure and one folder.
     measures: dict[str, None] = {}
     commands: dict[str, None] = {}
     runs: list[Node] = []
-    for number, run in enumerate(contents.opened, start=1):
+    for number, run in enumerate(contents.opened, start=n_earlier + 1):
         measures[run.measure] = None
         commands[shlex.join(["cts", "view", str(viewer_folder(run.directory))])] = None
         runs.append(run_section(run, number))
@@ -634,8 +665,13 @@ def _instances_section(contents: ReportContents) -> Section:
     return Section("instances", "Instances to look at", body + runs)
 
 
-def _manifests_section(gathered: Gathered) -> Section:
-    body = [_manifest(name, run.manifest.raw) for name, run in all_runs(gathered)]
+def _manifests_section(groups: Sequence[Gathered]) -> Section:
+    body: list[Node] = []
+    for gathered in groups:
+        for name, run in all_runs(gathered):
+            if gathered.heading:
+                name += f" ({gathered.heading})"
+            body.append(_manifest(name, run.manifest.raw))
     return Section("manifests", "Manifests", body)
 
 
@@ -659,16 +695,39 @@ def _title(gathered: Gathered) -> str:
 
 
 def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:
-    """What stands above the table of contents: the answer in a sentence, the best figure, the headline."""
-    gathered = contents.gathered
-    systems: Sequence[str] = [talk.label for talk in gathered.talks]
-    if gathered.board:
-        systems = gathered.board.systems
-    count = f"{len(systems)} systems: "
-    if len(systems) == 1:
+    """What stands above the table of contents: the answer in a sentence, the best figure, the headline.
+
+    Of several groups these stand in their own sections.
+    """
+    listed: list[Node] = []
+    n_systems = 0
+    for group in contents.groups:
+        gathered = group.gathered
+        systems: Sequence[str] = [talk.label for talk in gathered.talks]
+        if gathered.board:
+            systems = gathered.board.systems
+        n_systems += len(systems)
+        if listed:
+            listed.append("; ")
+        if gathered.heading:
+            listed += [untrusted(gathered.heading), ": "]
+        listed.append(untrusted(", ".join(systems)))
+    count = f"{n_systems} systems: "
+    if contents.others:
+        count = f"{n_systems} systems in {len(contents.groups)} groups: "
+    elif n_systems == 1:
         count = "One system: "
     written = f". Report of {origin.time:%Y-%m-%d %H:%M} UTC."
-    yield element("p", count, untrusted(", ".join(systems)), written, class_="about")
+    yield element("p", count, listed, written, class_="about")
+    if not contents.others:
+        yield from _findings(contents, "h2")
+    for note in contents.gathered.common_notes:
+        yield _remark(note)
+
+
+def _findings(contents: ReportContents, figure_heading: str) -> Iterator[Node]:
+    """What a group shows first: warnings, the answer in a sentence, the best figure, the headline, notes."""
+    gathered = contents.gathered
     recomputed = contradictions(gathered)
     for warning in chain(caveat_lines(gathered), tool_notices(named_runs(gathered)), recomputed):
         yield untrusted(warning, "p", class_="warning", role="note")
@@ -678,7 +737,7 @@ def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:
             yield untrusted(answer, "p", class_="verdict")
     opening = opening_figure(contents.drawn.figures)
     if opening is not None:
-        yield figure_section(opening, "h2")
+        yield figure_section(opening, figure_heading)
     lines: list[str] = []
     # Beside the paper's values a smoke test would look like a result.
     if gathered.published and not gathered.caveats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -11,12 +12,12 @@ from typing import Any
 from cts_async.analysis.retrieval import TurnRetrieval
 from cts_async.errors import UsageError
 from cts_async.pages.contents import Gathered, all_tables, gather, open_instances, open_talks
-from cts_async.pages.plots import Drawn, check_export, figures, write_figures
-from cts_async.pages.report import Origin, ReportContents, write_report
+from cts_async.pages.plots import Drawn, Figure, check_export, figures, write_figures
+from cts_async.pages.report import GROUP_MARK, Origin, ReportContents, write_report
 from cts_async.runs.files import REPORT
 from cts_async.tables.output import counted, plain
 from cts_async.tables.paper import APPENDIX, NAME, results_table, write_paper_files
-from cts_async.tables.table import DataTable, with_free_names
+from cts_async.tables.table import DataTable, in_sections, with_free_names
 
 
 def make_report(
@@ -45,32 +46,73 @@ def make_report(
     if out is None:
         out = default_path(gathered)
         _check_writable(out)
-    opened, notes = open_instances(gathered)
-    opened += tuple(open_talks(gathered))
-    drawn = _figures(gathered)
-    contents = ReportContents(gathered, all_tables(gathered), drawn, opened, notes)
+    contents = _contents(gathered)
     write_report(out, contents, origin)
-    n_figures = counted(len(drawn.figures), "figure")
-    n_tables = counted(len(contents.tables), "table")
-    n_opened = counted(sum(len(run.instances) for run in opened), "instance")
+    drawn_figures = [figure for group in contents.groups for figure in group.drawn.figures]
+    n_opened_instances = 0
+    n_all_tables = 0
+    for group in contents.groups:
+        n_all_tables += len(group.tables)
+        n_opened_instances += sum(len(run.instances) for run in group.opened)
+    n_figures = counted(len(drawn_figures), "figure")
+    n_tables = counted(n_all_tables, "table")
+    n_opened = counted(n_opened_instances, "instance")
     yield plain(f"{out}: {n_figures}, {n_tables}, {n_opened} opened")
-    for note in gathered.notes:
+    for note in gathered.common_notes:
         yield plain(note)
+    for gathered_group in gathered.groups:
+        prefix = ""
+        if gathered_group.heading:
+            prefix = f"{gathered_group.heading}: "
+        for note in gathered_group.notes:
+            yield plain(prefix + note)
     if tables is not None:
         yield plain(_write_tables(tables, contents, origin.command))
     if plots is not None:
-        images = write_figures(drawn.figures, plots, formats)
+        images = write_figures(drawn_figures, plots, formats)
         yield plain(f"{plots}: {n_figures} in {counted(len(images), 'file')}")
+
+
+def _contents(gathered: Gathered) -> ReportContents:
+    """Draw the figures, make the tables and open the instances of each group."""
+    names_in_use: set[str] = set()
+    contents: list[ReportContents] = []
+    for number, group in enumerate(gathered.groups, start=1):
+        opened, notes = open_instances(group)
+        opened += tuple(open_talks(group))
+        drawn = _figures(group)
+        if group.heading:
+            drawn = _of_group(drawn, group.heading, number)
+        contents.append(ReportContents(group, all_tables(group, names_in_use), drawn, opened, notes))
+    first, *others = contents
+    return replace(first, others=tuple(others))
+
+
+def _of_group(drawn: Drawn, heading: str, number: int) -> Drawn:
+    """Name the group in the titles of its figures, and number the names of all but the first group's."""
+    figures: list[Figure] = []
+    for figure in drawn.figures:
+        name = figure.name
+        if number > 1:
+            name += f"{GROUP_MARK}{number}"
+        figures.append(replace(figure, name=name, title=f"{figure.title} ({heading})"))
+    return replace(drawn, figures=tuple(figures))
 
 
 def _write_tables(folder: Path, contents: ReportContents, command: str) -> str:
     """Write the tables for a paper; return a line about them."""
-    gathered = contents.gathered
     # The paper's own table first, and everything else in an appendix.
+    sections: list[tuple[str, list[DataTable]]] = []
+    for group in contents.groups:
+        if group.gathered.compared:
+            table = results_table(group.gathered.compared, group.gathered.names)
+            sections.append((group.gathered.compared.marked_heading, [table]))
     main: list[DataTable] = []
-    if gathered.compared:
-        main.append(results_table(gathered.compared, gathered.names))
-    tables = [grouped.table for grouped in contents.tables]
+    if len(sections) > 1:
+        main = in_sections(sections)
+    elif sections:
+        main = sections[0][1]
+    tables = [grouped.table for group in contents.groups for grouped in group.tables]
     appendix = list(with_free_names(tables, used_names=(NAME, APPENDIX)))
     files = write_paper_files(folder, main, appendix, command)
     tex_files = [f"{table.name}.tex" for table in main]

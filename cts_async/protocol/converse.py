@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
+from pathlib import Path
 from typing import Any, Final
 
 from cts_async.config import ConverseConfig, RunConfig
@@ -22,7 +23,7 @@ from cts_async.errors import StepError, UsageError
 from cts_async.llm.catalog import Catalogue
 from cts_async.protocol.conversation import answered_questions, converse, prompt_of, prompts_of
 from cts_async.protocol.custom.sources import Players, label_players, remarks_on_modes
-from cts_async.protocol.plan import SystemsPlan, remarks_on_temperature, sends_fixed_temperature
+from cts_async.protocol.plan import SystemsPlan, remarks_on_temperature, reuse_of, sends_fixed_temperature
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.run import Files, Jobs, Resources, execute, open_system_files
 from cts_async.protocol.run_files import EndedLines
@@ -37,6 +38,7 @@ from cts_async.protocol.systems import (
     systems_of,
     with_embedded_file,
 )
+from cts_async.protocol.versions import ChosenVersion, Series, choose_version
 from cts_async.records import ConversationTurn, Instance, language_of
 from cts_async.runs.manifest import TALK
 from cts_async.runs.results import conversation_json, failure_line
@@ -149,7 +151,8 @@ def plan_conversations(
     remarks += remarks_on_modes(asking, custom)
     plan = ConversePlan(
         config=config,
-        systems={system: config.runs_dir / names[system] for system in systems},
+        systems=dict.fromkeys(systems, Path()),
+        reuse=reuse_of(config, config.runs_dir),
         roles=roles,
         specs=specs,
         custom=custom,
@@ -163,7 +166,18 @@ def plan_conversations(
         n_queries=len(n_by_query),
     )
     plan.check_prompts()
-    plan = replace(plan, fixed_temperature=sends_fixed_temperature(plan.directories()))
+    plan.reuse.check()
+    versions: dict[System, ChosenVersion] = {}
+    for system in systems:
+        series = Series(config.runs_dir / names[system])
+        versions[system] = choose_version(series, plan.identity(system), config)
+    directories = {system: version.directory for system, version in versions.items()}
+    plan = replace(
+        plan,
+        systems=directories,
+        versions=versions,
+        fixed_temperature=sends_fixed_temperature(directories.values()),
+    )
     return replace(plan, remarks=plan.remarks + tuple(remarks_on_temperature(plan)))
 
 

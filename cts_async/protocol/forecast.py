@@ -184,6 +184,8 @@ class PastUsage:
     """Instances that need no more work."""
     begun: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Finished steps of unfinished instances, by kind and model id."""
+    n_reused: int = 0
+    """Finished steps of models that were taken from other runs."""
     forecast: Mapping[str, Any] | None = None
     """The forecast that the manifest records."""
     wall_s: float = 0.0
@@ -217,6 +219,11 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
         if "model" not in record or (step.startswith(JUDGING) and step not in judging_steps):
             continue
         key = step.split("/", 1)[0], str(record["model"])
+        if "reused" in record:  # paid by another run, and nothing is left to do
+            past.n_reused += 1
+            if record.get("instance") not in past.done:
+                past.begun[key] += 1
+            continue
         tokens, succeeded = record.get("usage") or {}, bool(record.get("ok"))
         usage = past.usages.setdefault(key, StepUsage())
         usage.calls += int(record.get("attempts", 1))

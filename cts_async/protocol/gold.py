@@ -49,11 +49,12 @@ from cts_async.protocol.gold_check import (
     source_key,
     source_lines,
 )
-from cts_async.protocol.plan import Plan, make_plan
+from cts_async.protocol.plan import Plan, draft_plan, with_versions
 from cts_async.protocol.roles import Role, Searcher
 from cts_async.protocol.run import Jobs, Resources, execute, open_search, open_system_files
 from cts_async.protocol.run_files import EndedLines, RunFiles
 from cts_async.protocol.systems import PAPER_SUPPORT, System, check_run_name
+from cts_async.protocol.versions import Series
 from cts_async.protocol.views import ExtractorView, NumberedSource, SearchView
 from cts_async.records import Instance, Trace, language_of
 from cts_async.runs.files import RESULTS
@@ -97,6 +98,7 @@ class GoldPlan(Plan):
     """The command's options; `config` is that of the searches."""
     limits: SourceLimits
     intents: tuple[Intent, ...]
+    series: Series
 
     @property
     def directory(self) -> Path:
@@ -115,8 +117,16 @@ class GoldPlan(Plan):
 
     def finished(self) -> Iterator[bytes]:
         """The gold lines of all finished intents in the order of the dataset, also those beyond this command's limit."""
+        return self._finished_in(self.directory)
+
+    def written_before(self) -> Iterator[bytes]:
+        """The gold lines that this build, or another version of it, has written to its file."""
+        for version in self.series.versions():
+            yield from self._finished_in(version.directory)
+
+    def _finished_in(self, directory: Path) -> Iterator[bytes]:
         intents = intents_of(self.dataset.instances())
-        return gold_lines(self.directory, [(intent.id, intent.ids) for intent in intents])
+        return gold_lines(directory, [(intent.id, intent.ids) for intent in intents])
 
     def identity(self, system: System) -> dict[str, Any]:
         """What determines the gold; a resumed build must agree with it. An existing gold file does not matter."""
@@ -133,18 +143,20 @@ def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, st
     if is_custom(extractor, catalogue):
         raise UsageError(f"{extractor}: nuggets are extracted by a model; name one with --extractor")
     # A build is a run of the reference point `gold`, whose searches are then read by the extractor.
-    plan = make_plan(_search_of_intents(config), catalogue, environ, extractor=extractor)
+    plan, series = draft_plan(_search_of_intents(config), catalogue, environ, extractor=extractor)
     built = GoldPlan(
         **{field.name: getattr(plan, field.name) for field in fields(plan)},
         build=config,
         limits=_limits(config, plan.specs[extractor]),
         intents=intents_of(plan.instances()),
+        series=series[next(iter(plan.systems))],
     )
+    built = with_versions(built, series)
     for path in (plan.dataset.path, *plan.dataset.more_paths, plan.search.corpus):
         # Queries and documents are never overwritten, not even with --force.
         if path is not None and config.out.exists() and config.out.samefile(path):
             raise UsageError(f"--out {config.out}: is an input of this command; name another file")
-    check_target(config.out, built.finished(), force=config.force)
+    check_target(config.out, built.written_before(), force=config.force)
     return built
 
 
@@ -197,7 +209,7 @@ def publish(plan: GoldPlan) -> int:
     """Write the gold file from the run directory; return the number of its intents."""
     out = plan.build.out
     # Once more: the file may have been edited while the build ran.
-    check_target(out, plan.finished(), force=plan.build.force)
+    check_target(out, plan.written_before(), force=plan.build.force)
     return write_gold(out, plan.finished())
 
 
@@ -324,7 +336,7 @@ def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) 
 def check_target(out: Path, lines: Iterable[bytes], *, force: bool) -> None:
     """Raise UsageError for a path where gold cannot be written, or must not be without `force`.
 
-    `lines` are those that the build would write: a file of nothing else is its own.
+    `lines` are those that the build's versions have written: a file of nothing else is its own.
     """
     if out.is_dir():
         raise UsageError(f"--out {out}: is a directory; name a file in it")

@@ -26,6 +26,7 @@ from typing import Any, Final
 from cts_async.config import RunConfig
 from cts_async.datasets import Dataset
 from cts_async.datasets.kinds import HumanPairs
+from cts_async.engine.reuse import ReuseRule
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import UnusableOutput, UsageError
@@ -52,7 +53,7 @@ class HumanAnswerer:
         request = {"fields": {"clarification_question": view.question}}
         # The key contains the reply: if the data's answer changes, it is another step.
         key = step_key("human answer", ctx.job.id, name, request, reply)
-        return await ctx.step(Step(name, key, execute, _read, request=request))
+        return await ctx.step(Step(name, key, execute, _read, request=request, reuse=ReuseRule.FIXED))
 
 
 def human_reply(question: str, pairs: HumanPairs) -> dict[str, Any]:

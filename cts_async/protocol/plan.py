@@ -6,14 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 from cts_async.config import CommandConfig, DataConfig, RunConfig
 from cts_async.custom import RoleName
 from cts_async.datasets import Dataset, open_dataset, sha256_of
 from cts_async.datasets.kinds import HumanPairs
+from cts_async.engine.reuse import StepSource
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
@@ -24,6 +26,7 @@ from cts_async.protocol.human_answers import THRESHOLD, read_human_answers
 from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, self_judged_roles
 from cts_async.protocol.prompts import Prompt, PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.systems import (
+    REFERENCE_KINDS,
     RoleNames,
     System,
     check_prices,
@@ -35,9 +38,11 @@ from cts_async.protocol.systems import (
     systems_of,
     with_embedded_file,
 )
+from cts_async.protocol.versions import ChosenVersion, Reuse, Series, choose_date, choose_version
 from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
 from cts_async.runs.files import STEPS
-from cts_async.runs.manifest import Tools, manifest_or_empty, read_manifest
+from cts_async.runs.manifest import Manifest, Tools, manifest_or_empty, read_manifest
+from cts_async.runs.reuse import Origins, runs_in
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.toolbox import Toolbox, open_toolbox
@@ -74,6 +79,8 @@ class CommandPlan(ABC):
     """What the user should know of data and prompts."""
     fixed_temperature: bool = True
     """Whether User Answerer, Rewriter and judge are asked at the paper's temperature where their model has none."""
+    reuse: Reuse
+    """Where steps of other runs are looked up."""
     only_judges: ClassVar[bool] = False
     """Whether the judges' calls alone count towards the budget: all others are of another command."""
 
@@ -123,6 +130,8 @@ class SystemsPlan(CommandPlan):
     config: DataConfig
     systems: Mapping[System, Path]
     """The run directory of each system."""
+    versions: Mapping[System, ChosenVersion] = field(default_factory=dict)
+    """Which version of its run each directory is."""
     dataset: Dataset
     data_identity: Mapping[str, Any]
     agent_prompt: AgentPrompt = "query"
@@ -198,8 +207,11 @@ class SystemsPlan(CommandPlan):
         notes = self.config.manifest_fields | {"data": self.data_notes()}
         if self.search:
             notes["tools"] = self.search.notes
+        notes |= self.versions[system].manifest_notes
+        if self.config.share_sampled:
+            notes["shares_sampled"] = True
         # A resumed run keeps the temperature of its fixed roles, whatever a later version's default is.
-        if self.fixed_temperature and any(spec.fixed_role_params for spec in self.specs.values()):
+        if self.fixed_temperature:
             notes[FIXED_TEMPERATURE] = 0.0
         notes["players"] = self.players(system)
         notes["prices"] = manifest_prices(self.specs.values())
@@ -208,6 +220,18 @@ class SystemsPlan(CommandPlan):
             notes["demo"] = True
         notes["n_expected"] = self.n_expected(system)
         return notes
+
+    @property
+    def prompt_date(self) -> str:
+        """The date in the agent's prompt; "" without an agent."""
+        return ""
+
+    def source_of(self, system: System, origins: Origins | None) -> StepSource | None:
+        """Where the steps of other runs are looked up for a system; None where no run has any."""
+        if origins is None:
+            return None
+        label = str(self.identity(system)["system"])
+        return self.reuse.source(origins, label, date=self.prompt_date, sends_defaults=self.fixed_temperature)
 
     def data_notes(self) -> dict[str, Any]:
         """Where the data were read, for the manifest: commands that read a finished run open them again."""
@@ -247,6 +271,11 @@ class Plan(SystemsPlan):
     def searches(self) -> bool:
         """Whether there is a search; a run without one ends with the stage that it stops after."""
         return self.config.stop_after is None
+
+    @property
+    def prompt_date(self) -> str:
+        """The date in the agent's prompt."""
+        return self.current_date if self.searches else ""
 
     def identity(self, system: System) -> dict[str, Any]:
         """Everything that determines the system's results; a resumed run must agree with it."""
@@ -424,14 +453,29 @@ def make_plan(
     catalogue: Catalogue,
     environ: Mapping[str, str],
     *,
-    extractor: str | None = None,
     keyless: bool = False,
     keys_elsewhere: bool = False,
 ) -> Plan:
     """Check everything: models, keys, data, gold, corpus. Raises UsageError; starts and writes nothing.
 
-    `extractor` extracts nuggets from what was found; None: the one of the configuration, if it names one.
     `keyless` and `keys_elsewhere` as in `resolve_all`.
+    """
+    plan, series = draft_plan(config, catalogue, environ, keyless=keyless, keys_elsewhere=keys_elsewhere)
+    return with_versions(plan, series)
+
+
+def draft_plan(
+    config: RunConfig,
+    catalogue: Catalogue,
+    environ: Mapping[str, str],
+    *,
+    extractor: str | None = None,
+    keyless: bool = False,
+    keys_elsewhere: bool = False,
+) -> tuple[Plan, Mapping[System, Series]]:
+    """`make_plan` before the versions of its runs are chosen, and the series that they are of.
+
+    `extractor` extracts nuggets from what was found; None: the one of the configuration, if it names one.
     """
     extractor = extractor or config.extractor
     prompts, catalogue = choose_prompts(config, catalogue)
@@ -501,6 +545,7 @@ def make_plan(
     plan = Plan(
         config=config,
         systems=dict.fromkeys(systems, Path()),
+        reuse=reuse_of(config, config.runs_dir),
         roles=roles,
         specs=specs,
         custom=custom,
@@ -524,17 +569,67 @@ def make_plan(
         given=given_texts(config, given_rows, instances),
     )
     plan.check_prompts()
-    directories = _directories(plan, catalogue)
+    plan.reuse.check()
+    return plan, _series(plan, catalogue)
+
+
+PlanT = TypeVar("PlanT", bound=Plan)
+
+
+def with_versions(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
+    """The plan with the version of each run that it works on, and the date in the agent's prompt.
+
+    Raises InputError for a damaged manifest.
+    """
+    chosen_date, date_from = choose_date(
+        plan.config.date,
+        series.values(),
+        resumes=partial(_resumes_any, plan, series),
+        folder=partial(_runs_with_agent, plan),
+    )
+    plan = replace(plan, current_date=chosen_date)
+    versions: dict[System, ChosenVersion] = {}
+    for system in plan.systems:
+        versions[system] = choose_version(series[system], plan.identity(system), plan.config)
+    directories = {system: version.directory for system, version in versions.items()}
     plan = replace(
         plan,
         systems=directories,
-        current_date=config.date or _date_of_runs(directories.values()),
+        versions=versions,
         fixed_temperature=sends_fixed_temperature(directories.values()),
     )
     # A resumed run keeps its temperature, so these come after the directories are known.
+    remarks = list(plan.remarks)
     remarks += _remarks_on_judges(plan)
     remarks += remarks_on_temperature(plan)
+    is_new = any(version.is_new for version in versions.values())
+    if plan.searches and is_new and date_from and chosen_date != date.today().isoformat():
+        remarks.append(
+            f"The date in the agent's prompt is {chosen_date}, that of {date_from}, so that runs can be compared and "
+            "steps reused; --date moves on."
+        )
     return replace(plan, remarks=tuple(remarks))
+
+
+def _resumes_any(plan: Plan, series: Mapping[System, Series], current_date: str) -> bool:
+    """Whether a version of some system has the plan's settings and this date."""
+    dated = replace(plan, current_date=current_date)
+    for system, system_series in series.items():
+        if not choose_version(system_series, dated.identity(system), replace(plan.config, new=False)).is_new:
+            return True
+    return False
+
+
+def _runs_with_agent(plan: Plan) -> Iterator[Manifest]:
+    """The runs in the plan's folder over the same data and by the same agent."""
+    for manifest in runs_in(plan.config.runs_dir).manifests.values():
+        if manifest.identity.data.name == plan.dataset.name and manifest.agent == plan.roles.agent:
+            yield manifest
+
+
+def reuse_of(config: CommandConfig, folder: Path) -> Reuse:
+    """Where a command whose runs are in `folder` looks for steps of other runs."""
+    return Reuse(folder, others=config.reuse, shares_sampled=config.share_sampled)
 
 
 def _check_published(config: RunConfig) -> None:
@@ -568,8 +663,11 @@ def _remarks_on_judges(plan: Plan) -> Iterator[str]:
             )
 
 
-def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
-    """The suffix of a run's name for what differs from the defaults, whatever the system is compared with."""
+def _name_suffix(plan: Plan, system: System, catalogue: Catalogue, *, judged: bool) -> str:
+    """The suffix of a run's name for what differs from the defaults, whatever the system is compared with.
+
+    Without `judged` as if it had the usual judge.
+    """
     config, clarifying = plan.config, system.kind == "clarify"
     # A reference point's label names no Clarifier, so its defaults are those of a remote one, also in a run with
     # `local`.
@@ -584,7 +682,7 @@ def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
         playing, usual = replace(playing, agent=""), replace(usual, agent="")
         suffix += f"+stop-after-{config.stop_after}"
     if config.stop_after != "questions":  # then only the Clarifier plays
-        suffix += role_suffix(system, playing, usual, judged=not config.no_judge)
+        suffix += role_suffix(system, playing, usual, judged=judged)
     if config.answers and clarifying:
         suffix += f"+answers-{config.answers}"
     if config.as_published:
@@ -594,19 +692,24 @@ def _name_suffix(plan: Plan, system: System, catalogue: Catalogue) -> str:
     return suffix + plan.search.suffix(config) + plan.prompts.mark(clarifying=bool(system.k))
 
 
-def _directories(plan: Plan, catalogue: Catalogue) -> dict[System, Path]:
-    """The systems' run directories. Raises UsageError if one of them is to be replayed."""
-    suffixes = {system: _name_suffix(plan, system, catalogue) for system in plan.systems}
-    names = run_names(list(plan.systems), plan.dataset.name, plan.config.name, suffixes)
-    replayed = {run.resolve(): run for run in plan.search.replayed}
-    directories = {}
+def _series(plan: Plan, catalogue: Catalogue) -> dict[System, Series]:
+    """The series of each system's run. Reference points are shared by all systems, whatever name these were given."""
+    names = _run_names(plan, catalogue, judged=not plan.config.no_judge)
+    lineages = _run_names(plan, catalogue, judged=False)
+    series: dict[System, Series] = {}
     for system, name in names.items():
-        directory = plan.config.runs_dir / name
-        run = replayed.get(directory.resolve())
-        if run is not None:  # its journal would grow while it is read
-            raise UsageError(f"--replay {run}: a run cannot replay itself; use another --name")
-        directories[system] = directory
-    return directories
+        earlier_names: list[Path] = []
+        if plan.config.name and system.kind in REFERENCE_KINDS:
+            earlier_names.append(plan.config.runs_dir / f"{plan.config.name}-{system.label}")
+        series[system] = Series(plan.config.runs_dir / name, lineages[system], tuple(earlier_names))
+    return series
+
+
+def _run_names(plan: Plan, catalogue: Catalogue, *, judged: bool) -> dict[System, str]:
+    suffixes = {}
+    for system in plan.systems:
+        suffixes[system] = _name_suffix(plan, system, catalogue, judged=judged)
+    return run_names(list(plan.systems), plan.dataset.name, plan.config.name, suffixes)
 
 
 def _roles_by_model(
@@ -724,17 +827,8 @@ def remarks_on_temperature(plan: SystemsPlan) -> Iterator[str]:
     if names and not plan.fixed_temperature:
         yield (
             f"{', '.join(names)}: the run was begun without a temperature for User Answerer, Rewriter and judge, and is "
-            "finished so; a new run (--name) asks them at 0"
+            "finished so; a new version (--new) asks them at 0"
         )
-
-
-def _date_of_runs(directories: Iterable[Path]) -> str:
-    """The date in the agent's prompt without an option: the recorded one of a resumed run, else today."""
-    for directory in directories:
-        manifest = read_manifest(directory)
-        if manifest is not None and manifest.identity.current_date:
-            return manifest.identity.current_date
-    return date.today().isoformat()
 
 
 # --- Search tools

@@ -29,6 +29,7 @@ from cts_async.datasets import GoldIndex, candidate_files, check_read_again, rea
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import Journal
 from cts_async.engine.processes import allow_more_files
+from cts_async.engine.reuse import StepSource
 from cts_async.engine.runner import Context, Job
 from cts_async.errors import StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
@@ -53,7 +54,7 @@ from cts_async.protocol.forecast import (
     total_of,
 )
 from cts_async.protocol.judge import LEXICAL, Judge, nothing_covered
-from cts_async.protocol.plan import CommandPlan
+from cts_async.protocol.plan import FIXED_TEMPERATURE, CommandPlan
 from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.run import Jobs, Resources, execute, instances_in_flight
 from cts_async.protocol.run_files import (
@@ -72,6 +73,7 @@ from cts_async.protocol.systems import (
     manifest_prices,
     resolve_all,
 )
+from cts_async.protocol.versions import ChosenVersion, Reuse, Series, choose_version
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Judgment, is_one_line, value
 from cts_async.runs.files import (
@@ -82,12 +84,17 @@ from cts_async.runs.files import (
     STEPS,
     judgments_path,
 )
-from cts_async.runs.manifest import manifest_or_empty, read_manifest
+from cts_async.runs.identity import resumed_identity
+from cts_async.runs.manifest import Manifest, manifest_or_empty, read_manifest
 from cts_async.runs.results import LatestLines, Line, failure_line, judged, judged_fingerprint
+from cts_async.runs.reuse import Origins
+from cts_async.runs.versions import versions_of_series
 
 _PLAIN_NAMES: Final = ("results", "per_item")
 """Files of ours that are called by their directory's name."""
 _RESERVED: Final = (JUDGMENTS, PROMPTS)
+RUNS: Final = Path("runs")
+"""The folder of runs of commands that were given no other."""
 _FILES_EACH: Final = 4
 """Files that one target keeps open."""
 
@@ -133,6 +140,8 @@ class JudgePlan(CommandPlan):
     repeats: Repeats
     identity: Mapping[str, Any] | None
     """None for finished runs, which keep their own."""
+    version: ChosenVersion
+    """Which version of the folder of judgments `out` is; of finished runs nothing is made anew."""
     only_judges: ClassVar[bool] = True
 
     @property
@@ -173,7 +182,18 @@ class JudgePlan(CommandPlan):
         notes["n_expected"] = sum(target.n_expected for target in self.targets)
         notes["embedded"] = self.embedded
         notes["prices"] = manifest_prices(self.specs.values())
+        if self.identity is not None:
+            notes |= self.version.manifest_notes
+            notes[FIXED_TEMPERATURE] = 0.0
+        if self.config.share_sampled:
+            notes["shares_sampled"] = True
         return notes
+
+    def source_of(self, target: Target, origins: Origins | None) -> StepSource | None:
+        """Where the steps of other runs are looked up for a target; None where no run has any."""
+        if origins is None or not self.version.reuses:
+            return None
+        return self.reuse.source(origins, target.name, sends_defaults=self.fixed_temperature)
 
     def group(self, judge: str) -> str:
         """The name of a judge's job group: several judges have a group each, so that one outage stops one judge only."""
@@ -230,15 +250,21 @@ def plan_judging(
         # Two spellings of one directory would be locked twice.
         distinct = {run.resolve(): run for run in config.runs}
         targets = [_target_of_run(run, judges, config.limit) for run in distinct.values()]
+        folders = list(dict.fromkeys(run.absolute().parent for run in distinct.values()))
+        others = tuple(folders[1:]) + config.reuse
+        reuse = Reuse(folders[0], others=others, shares_sampled=config.share_sampled)
+        version = ChosenVersion(out, is_new=False, reuses=not (config.new or config.no_reuse))
     else:
         assert config.out
-        out = config.out
-        targets, identity, notes = _targets_of_candidates(config, judges[0], specs, prompts)
+        reuse = _reuse_of_candidates(config.out, config)
+        targets, identity, version, notes = _targets_of_candidates(config, judges[0], specs, prompts)
+        out = version.directory
         if config.lexical and LEXICAL not in judges:
             judges += (LEXICAL,)
     remarks = list(notes)
     remarks += remarks_on(prompts)
     remarks += _remarks_on_published(config, specs)
+    reuse.check()
     repeats = Repeats([target.answers for target in targets])
     # Only `Repeats` needs the hashes: of a million answers they take 8 MB.
     lean_targets = [replace(target, answers=target.answers.without_question_hashes()) for target in targets]
@@ -254,6 +280,22 @@ def plan_judging(
         custom=custom,
         catalogue=catalogue if custom else None,
         remarks=tuple(remarks),
+        reuse=reuse,
+        version=version,
+    )
+
+
+def _reuse_of_candidates(out: Path, config: JudgeConfig) -> Reuse:
+    """Where verdicts on candidates are looked up: in other versions of the folder, and in the usual folder of runs."""
+    others = list(config.reuse)
+    if RUNS.is_dir():
+        others.insert(0, RUNS)
+    versions = [version.directory for version in versions_of_series(out)]
+    return Reuse(
+        out.absolute().parent,
+        parts=tuple(versions) or (out,),
+        others=tuple(others),
+        shares_sampled=config.share_sampled,
     )
 
 
@@ -305,8 +347,8 @@ def _target_of_run(run: Path, judges: Sequence[str], limit: int | None) -> Targe
 
 def _targets_of_candidates(
     config: JudgeConfig, scoring: str, specs: Mapping[str, ModelSpec], prompts: PromptSet
-) -> tuple[list[Target], dict[str, Any], tuple[str, ...]]:
-    """A target for each file, what determines all verdicts, and remarks on how the gold was read."""
+) -> tuple[list[Target], dict[str, Any], ChosenVersion, tuple[str, ...]]:
+    """A target for each file, what determines all verdicts, which version they are, and remarks on the gold."""
     assert config.gold
     assert config.out
     words = [config.candidates] if isinstance(config.candidates, str) else list(config.candidates)
@@ -317,8 +359,6 @@ def _targets_of_candidates(
     for name in names:
         if not is_one_line(name):
             raise UsageError(f"--candidates: {name!r} has control characters or line breaks; rename the file")
-    apart = has_folders(config.out, len(files))
-    begun = config.out.exists()
     gold = read_gold(config.gold, config.fields, skip_bad=config.skip_bad_gold)
     # Fields are written only where they differ from the default, so that older directories resume; order is kept.
     common: dict[str, Any] = {"gold_sha256": sha256_of(config.gold), "judges": [scoring]}
@@ -331,18 +371,54 @@ def _targets_of_candidates(
         common["join"] = config.join
     if config.empty_answers != "fail":
         common["empty_answers"] = config.empty_answers
+    identities: dict[str, dict[str, Any]] = {}
+    for name, file in zip(names, files, strict=True):
+        identities[name] = {"system": name, "candidates": str(file)} | common
+    version, apart = _choose_folder(config, common, identities)
+    out, begun = version.directory, version.directory.exists()
     targets = []
     for name, file in zip(names, files, strict=True):
         target = Target(
             name,
-            config.out / name if apart else config.out,
+            out / name if apart else out,
             answers_of_candidates(file, gold, config, with_fingerprints=begun),
             scoring=scoring,
-            identity={"system": name, "candidates": str(file)} | common,
+            identity=identities[name],
             shared_journal=apart,
         )
         targets.append(target)
-    return targets, common, gold.notes
+    return targets, common, version, gold.notes
+
+
+def _choose_folder(
+    config: JudgeConfig, common: Mapping[str, Any], identities: Mapping[str, Mapping[str, Any]]
+) -> tuple[ChosenVersion, bool]:
+    """The version of OUT that has these settings, or a new one; and whether it has a directory for each file.
+
+    `common` determines all verdicts, `identities` those on each file, by its name.
+    """
+    assert config.out
+    series = Series(config.out)
+
+    def files_agree(manifest: Manifest) -> bool:
+        """Whether the files that were judged there before are the ones that have their names now."""
+        if not manifest.is_of_several_systems:
+            return False
+        for name, identity in identities.items():
+            target = read_manifest(manifest.directory / name)
+            if target is not None and resumed_identity(target, identity) is None:
+                return False
+        return True
+
+    of_several = choose_version(series, common, config, agrees=files_agree)
+    if len(identities) > 1:
+        return of_several, True
+    (identity,) = identities.values()
+    of_one = choose_version(series, identity, config)
+    # One more file may join those that were judged together before.
+    if of_one.is_new and not of_several.is_new:
+        return of_several, True
+    return of_one, False
 
 
 def _most_nuggets(gold: GoldIndex) -> int:
@@ -393,22 +469,6 @@ def _name_parts(file: Path) -> list[str]:
     return folders + [file.stem]
 
 
-def has_folders(out: Path, n_files: int) -> bool:
-    """Whether OUT has a directory for each file: as it was begun, else if there are several files.
-
-    UsageError for several files into an OUT that has the judgments of one.
-    """
-    manifest = read_manifest(out)
-    if manifest is None:
-        return n_files > 1
-    if manifest.is_of_several_systems:
-        return True
-    if n_files > 1:
-        file = manifest.identity.candidates or "one file"
-        raise UsageError(f"{out} has the judgments of {file} alone: use another --out for several files")
-    return False
-
-
 # --- Judging
 
 
@@ -449,26 +509,34 @@ def open_verdicts(
     """
     allow_more_files(len(plan.targets) * _FILES_EACH)
     with ExitStack() as stack:
+        origins = plan.reuse.origins(plan.directories(), events)
+        if plan.version.announcement:
+            events.emit(Notice(plan.version.announcement))
         if plan.identity is None:
-            files = _open_runs(plan, stack)
+            files = _open_runs(plan, stack, origins)
         else:
-            files = _open_candidates(plan, stack, session_notes)
+            files = _open_candidates(plan, stack, session_notes, origins)
         _report_found(plan, files, events)
         yield files
 
 
-def _open_runs(plan: JudgePlan, stack: ExitStack) -> list[RunFiles]:
+def _open_runs(plan: JudgePlan, stack: ExitStack, origins: Origins | None) -> list[RunFiles]:
     """Finished runs: each finds the verdicts in the others' journals, too."""
     notes, sync = plan.manifest_notes(), plan.config.sync
     runs: list[RunFiles] = []
     for target in plan.targets:
-        runs.append(stack.enter_context(open_finished_run(target.directory, plan.settings, notes, sync=sync)))
+        run_files = open_finished_run(
+            target.directory, plan.settings, notes, sync=sync, source=plan.source_of(target, origins)
+        )
+        runs.append(stack.enter_context(run_files))
     for run in runs:
         run.journal.siblings = [sibling.journal for sibling in runs if sibling is not run]
     return runs
 
 
-def _open_candidates(plan: JudgePlan, stack: ExitStack, session_notes: SessionNotes) -> list[RunFiles]:
+def _open_candidates(
+    plan: JudgePlan, stack: ExitStack, session_notes: SessionNotes, origins: Origins | None
+) -> list[RunFiles]:
     """The files of candidates; several share one journal, in the parent directory."""
     sync = plan.config.sync
     prompts = plan.judge_prompts
@@ -493,7 +561,12 @@ def _open_candidates(plan: JudgePlan, stack: ExitStack, session_notes: SessionNo
         notes = _target_notes(plan, target)
         record = RunRecord(target.identity or {}, notes, prompts, results=PER_ITEM, option="--out")
         run_files = open_run_files(
-            target.directory, record, sync=sync, journal=journal, session_notes=session_notes
+            target.directory,
+            record,
+            sync=sync,
+            journal=journal,
+            source=plan.source_of(target, origins),
+            session_notes=session_notes,
         )
         opened.append(stack.enter_context(run_files))
     return opened

@@ -33,7 +33,7 @@ from yarl import URL
 from cts_async.config import BudgetConfig
 from cts_async.custom import RoleName
 from cts_async.engine.budget import NOTHING, Budget, BudgetLimits, Deadline
-from cts_async.engine.events import Cost, Events, Usage
+from cts_async.engine.events import Cost, Events, Notice, Usage
 from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.processes import allow_more_files
@@ -471,6 +471,8 @@ def spent_before(
     for path in journals:
         for record in read_records(path):
             model = as_text(record.get("model"))
+            if "reused" in record:  # paid by another run
+                continue
             if model is not None and counts(str(as_text(record.get("step")))):
                 total += _cost(record, prices.get(model))
     return total
@@ -554,13 +556,22 @@ def open_system_files(
     """
     with ExitStack() as stack:
         files = {}
+        origins = plan.reuse.origins(plan.directories(), events)
         for system, directory in plan.systems.items():
+            version = plan.versions[system]
+            if version.announcement:
+                events.emit(Notice(version.announcement))
             notes = plan.notes(system)
             if more_notes is not None:
                 notes |= more_notes(system)
             prompts = {prompt.name: prompt.text for prompt in plan.prompts_of(system)}
             record = RunRecord(plan.identity(system), notes, prompts)
-            run_files = open_run_files(directory, record, sync=plan.config.sync, session_notes=session_notes)
+            source = None
+            if version.reuses:
+                source = plan.source_of(system, origins)
+            run_files = open_run_files(
+                directory, record, sync=plan.config.sync, source=source, session_notes=session_notes
+            )
             files[system] = stack.enter_context(run_files)
         retry_failed = plan.config.retry_failed
         for system, run in files.items():

@@ -23,6 +23,7 @@ from typing import Any
 from cts_async import __version__
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import AppendLog, Journal, torn_path
+from cts_async.engine.reuse import StepSource
 from cts_async.engine.runner import Context, Job, interrupted
 from cts_async.errors import RunStopped, UsageError, write_error
 from cts_async.records import Instance
@@ -38,7 +39,7 @@ from cts_async.runs.files import (
     STEPS,
     judgments_path,
 )
-from cts_async.runs.identity import check_identity, differences
+from cts_async.runs.identity import differences, resumed_identity
 from cts_async.runs.manifest import Manifest, manifest_or_empty, read_manifest
 from cts_async.runs.results import LatestLines, Line, judged_fingerprint
 from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
@@ -80,8 +81,11 @@ class RunFiles:
         results: str = RESULTS,
         sync: bool = False,
         journal: Journal | None = None,
+        source: StepSource | None = None,
     ) -> None:
+        """`source` has the steps of other runs that may be taken."""
         self.directory = directory.absolute()
+        self.source = source
         self.results_path = directory / results
         self._sync = sync
         self._own_journal = journal is None
@@ -120,7 +124,14 @@ class RunFiles:
                 else:
                     await self._log(judge).append(line)
 
-        return Job(group or self.directory.name, id, self.journal, walk, finish, shared=shared)
+        return Job(
+            group or self.directory.name, id, self.journal, walk, finish, shared=shared, source=self.source
+        )
+
+    @property
+    def may_have_steps(self) -> bool:
+        """Whether a step may be finished already: in the journal, or in that of another run."""
+        return len(self.journal) > 0 or self.source is not None
 
     def needs_work(self, id: str, *, retry_failed: bool) -> bool:
         """Whether an instance had no result when the files were opened, or a failure to be tried again."""
@@ -224,6 +235,7 @@ def open_run_files(
     *,
     sync: bool = False,
     journal: Journal | None = None,
+    source: StepSource | None = None,
     session_notes: SessionNotes = dict,
 ) -> Iterator[RunFiles]:
     """Lock the directory, check that it is this run, record a session in the manifest, and open the files.
@@ -232,7 +244,9 @@ def open_run_files(
     """
     with (
         recorded_session(directory, record, session_notes),
-        closing(RunFiles(directory, results=record.results, sync=sync, journal=journal)) as files,
+        closing(
+            RunFiles(directory, results=record.results, sync=sync, journal=journal, source=source)
+        ) as files,
     ):
         yield files
 
@@ -244,11 +258,18 @@ def recorded_session(
     """`open_run_files` without the files: the lock, the prompts, and the manifest, which records this execution."""
     with locked(directory, place=record.option) as is_still_ours:
         check_files(directory)
-        identity = same_run(directory, record.identity, record.option)
         manifest = read_manifest(directory)
+        identity: Mapping[str, Any] | None = record.identity
         if manifest is None:
             _check_no_results(directory, record.option)
             manifest = Manifest(directory=directory)
+        else:
+            identity = resumed_identity(manifest, record.identity)
+        if identity is None:  # it was not when this command chose the directory
+            raise UsageError(
+                f"{directory}: another command has begun a run of other settings there just now; run the same command "
+                "again"
+            )
         # A session with a smaller --limit makes the run no smaller.
         expected = max(int(record.notes.get("n_expected", 0)), manifest.n_expected)
         session: dict[str, Any] = {"start": _stamp(), "end": None, "wall_s": None}
@@ -272,23 +293,6 @@ def recorded_session(
             # The directory may have been replaced by another one meanwhile, as by a copy that was moved there.
             if is_still_ours():
                 write_json(directory / MANIFEST, written)
-
-
-def same_run(directory: Path, identity: Mapping[str, Any], option: str = "--name") -> Mapping[str, Any]:
-    """The identity under which a run is begun or resumed. UsageError where the directory holds another run."""
-    manifest = manifest_or_empty(directory)
-    recorded = manifest.identity.prompts
-    # Versions before 0.8 shipped more prompts for small models (`ROLE.small.LANGUAGE`), and every run that might use
-    # them recorded their digests. Only the embedded model ever got them, so a run without it is still the same run.
-    if recorded and not manifest.embedded:
-        digests: dict[str, str] = {}
-        for name, digest in recorded.items():
-            if ".small." in name:
-                digests[name] = digest
-        digests |= identity["prompts"]
-        identity = dict(identity) | {"prompts": dict(sorted(digests.items()))}
-    check_identity(directory, identity, place=option)
-    return identity
 
 
 def check_files(directory: Path) -> None:
@@ -354,7 +358,12 @@ def _stamp() -> str:
 
 @contextmanager
 def open_finished_run(
-    directory: Path, judges: Mapping[str, Mapping[str, Any]], notes: Mapping[str, Any], *, sync: bool = False
+    directory: Path,
+    judges: Mapping[str, Mapping[str, Any]],
+    notes: Mapping[str, Any],
+    *,
+    sync: bool = False,
+    source: StepSource | None = None,
 ) -> Iterator[RunFiles]:
     """Lock a finished run to add judgments to it; its identity stays, the new judges and their prices are recorded.
 
@@ -368,7 +377,7 @@ def open_finished_run(
         written["prices"] = dict(manifest.prices) | notes["prices"]
         written["embedded"] = manifest.embedded or notes["embedded"]
         write_json(directory / MANIFEST, written)
-        with closing(RunFiles(directory, sync=sync)) as files:
+        with closing(RunFiles(directory, sync=sync, source=source)) as files:
             yield files
 
 

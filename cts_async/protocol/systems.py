@@ -9,7 +9,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 from cts_async.config import RunConfig, variant_of
 from cts_async.errors import UsageError
@@ -20,6 +20,8 @@ from cts_async.protocol.judge import LEXICAL
 from cts_async.records import SCHEMES, Mode, Scheme, is_one_line
 
 SystemKind = Literal["clarify", "orig", "gold", "rewrites"]
+REFERENCE_KINDS: Final = ("orig", "gold")
+"""The kinds of systems that nobody asks in: they are shared by all systems that are compared with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,22 +124,24 @@ def run_names(
     """Directory names: DATASET-SYSTEM+SUFFIX; with a chosen name, NAME for the only Clarifier, else NAME-SYSTEM.
 
     `suffixes` tell apart runs of one system whose fixed roles differ (see `role_suffix`); a chosen name does so itself.
+    The reference points of other systems are named by what determines them, whatever name is chosen for these.
     Raises UsageError for a name that cannot be a folder's.
     """
     check_run_name(name)
     if not is_one_line(dataset):
         raise UsageError(f"{dataset!r}: has control characters, so no run can be named after it: use --name")
-    if name or suffixes is None:
-        suffixes = {}
+    suffixes = suffixes or {}
+    compared = [system for system in systems if system.kind not in REFERENCE_KINDS] or systems
     names = {}
     for system in systems:
-        folder = f"{name or dataset}-{system.label}{suffixes.get(system, '')}"
+        if name and system in compared:
+            folder = f"{name}-{system.label}"
+        else:
+            folder = f"{dataset}-{system.label}{suffixes.get(system, '')}"
         names[system] = folder.replace(":", "_")
-    if name:
-        compared = [system for system in systems if system.kind in ("clarify", "rewrites")] or systems
-        # The only system but the reference points is the one that the user named.
-        if len(compared) == 1:
-            names[compared[0]] = name
+    # The only system but the reference points is the one that the user named.
+    if name and len(compared) == 1:
+        names[compared[0]] = name
     return names
 
 

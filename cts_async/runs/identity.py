@@ -1,45 +1,35 @@
-"""Whether a directory holds the run that a command would resume: every setting that determines results must agree."""
+"""Whether a run is the one that a command would resume: every setting that determines its results must agree."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from cts_async import __version__
-from cts_async.errors import UsageError
-from cts_async.runs.manifest import read_manifest
+from cts_async.runs.manifest import Manifest
 
-VERSION: Final = re.compile(r"[0-9][0-9a-z.+]{0,30}")
 FEW: Final = 3
-"""Differences within one field of the identity that an error message lists."""
+"""Differences within one field that an error message lists."""
 _SHORT: Final = 60
 """Characters of a value in an error message."""
 
 
-def check_identity(directory: Path, identity: Mapping[str, Any], *, place: str = "--name") -> None:
-    """Raise UsageError if a run was created with another identity, naming the differences.
-
-    `place` is the option that chooses another directory. If another version created the run, the message names it:
-    its prompts may be what differs.
-    """
-    manifest = read_manifest(directory)
-    if manifest is None:
-        return
-    changed = list(differences(manifest.raw_identity, identity))
-    if not changed:
-        return
-    resume = "repeat the original options to resume"
-    # The version is shown to be typed after pip install, and the manifest may come from anywhere.
-    if manifest.version != __version__ and VERSION.fullmatch(manifest.version):
-        resume += f"; if those are the same, finish it with the version that began it: cts-async=={manifest.version}"
-    raise UsageError(
-        f"{directory} was created with different settings: {'; '.join(changed)}. "
-        f"Use {place} to start a new run, or {resume}"
-    )
+def resumed_identity(manifest: Manifest, identity: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The identity under which a run is resumed by a command of this `identity`; None if it is another run's."""
+    recorded = manifest.identity.prompts
+    # Versions before 0.8 shipped more prompts for small models (`ROLE.small.LANGUAGE`), and every run that might use
+    # them recorded their digests. Only the embedded model ever got them, so a run without it is still the same run.
+    if recorded and not manifest.embedded:
+        digests: dict[str, str] = {}
+        for name, digest in recorded.items():
+            if ".small." in name:
+                digests[name] = digest
+        digests |= identity["prompts"]
+        identity = dict(identity) | {"prompts": dict(sorted(digests.items()))}
+    if any(differences(manifest.raw_identity, identity)):
+        return None
+    return identity
 
 
 def differences(recorded: Mapping[str, Any], current: Mapping[str, Any]) -> Iterator[str]:

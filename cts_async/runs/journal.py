@@ -36,8 +36,12 @@ _UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
 
 @dataclass(slots=True)
 class Spent:
-    """Calls, tokens and models of a run's steps, failed attempts included."""
+    """Calls, tokens and models of a run's steps, failed attempts included; those of reused steps apart."""
 
+    steps: int = 0
+    """Finished steps that the run executed itself."""
+    reused: Spent | None = None
+    """The steps that it took from other runs, and what they took there; None without any."""
     calls: int = 0
     failed_attempts: int = 0
     tokens: dict[str, Counter[str]] = field(default_factory=dict)
@@ -64,6 +68,10 @@ class Spent:
         if type(step) is str and step.startswith("answer/") and step.count("/") == 1:
             self.paraphrased += _paraphrases_unknown(record)
         self.cuts.add(record)
+        if "reused" in record:
+            self._add_reused(record)
+            return
+        self.steps += record.get("ok") is True
         if model is None:
             return
         if type(model) is not str:
@@ -86,8 +94,21 @@ class Spent:
             tokens = self.tokens[model]
             for kind, used in usage.items():
                 tokens[kind] += used
-        if not response:
-            return
+        if response:
+            self._add_served(model, response)
+
+    def _add_reused(self, record: Mapping[str, Any]) -> None:
+        """Add a step that was taken from another run: paid there, but these results are of the models that it asked."""
+        if self.reused is None:
+            self.reused = Spent()
+        paid = dict(record)
+        del paid["reused"]
+        self.reused.add(paid)
+        if type(record.get("model")) is str and record.get("response"):
+            self._add_served(record["model"], record["response"])
+
+    def _add_served(self, model: str, response: Mapping[str, Any]) -> None:
+        """Note which model answered, and which parameters its server refused."""
         if model not in self.served:
             self.served[model] = Counter()
         served_model, dropped = map(response.get, ("served_model", "dropped"))

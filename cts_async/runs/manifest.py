@@ -293,6 +293,8 @@ class Manifest(_Part):
     """What changed from the version before, in a few words each."""
     changed_from: _AnyText = ""
     """The name of that version's directory."""
+    reuses: bool | None = Field(default=None, description="true or false")
+    """Whether steps of other runs may be taken; None in runs up to 0.13, which took none."""
     shares_sampled: Annotated[bool, BeforeValidator(lambda value: value is True)] = False
     """Whether sampled steps were taken from runs of other systems (`--share-sampled`)."""
     recorded_command: _AnyText = Field(default="", alias="command")

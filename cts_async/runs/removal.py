@@ -99,6 +99,8 @@ def remove_run(directory: Path) -> tuple[str, ...]:
 
     Raises RunLocked where a process writes the run; UsageError for a directory that is no run, a link, or not ours.
     """
+    # The run itself must be no link; the folder of runs may be one, which is the user's own.
+    directory = directory.parent.resolve() / directory.name
     read_content(directory)  # locking would write into it
     # From here on no command can begin to write it, and another removal cannot either.
     with locked(directory):

@@ -152,12 +152,13 @@ def _notes_of(manifest: Manifest) -> Mapping[str, Any]:
 
 
 def _setting_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[SettingChange]:
-    old, new = dict(_leaves(before)), dict(_leaves(after))
+    values_before, values_after = dict(_leaves(before)), dict(_leaves(after))
     changes: list[SettingChange] = []
-    for name in dict.fromkeys([*old, *new]):
-        values = old.get(name, ABSENT), new.get(name, ABSENT)
-        if values[0] != values[1]:
-            changes.append(SettingChange(name, *values))
+    # In the order of the files, which have what matters most first.
+    for name in values_before | values_after:
+        change = SettingChange(name, values_before.get(name, ABSENT), values_after.get(name, ABSENT))
+        if change.before != change.after:
+            changes.append(change)
     return changes
 
 
@@ -175,33 +176,44 @@ def _leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _text_changes(before: Path, after: Path, problems: list[str]) -> list[TextChange]:
-    old_names, new_names = _file_names(before), _file_names(after)
-    pairs = {name: name for name in old_names if name in new_names}
+    """The files of a folder that differ between two runs; what cannot be read is added to `problems`."""
+    names_before, names_after = _file_names(before), _file_names(after)
+    pairs: list[tuple[str | None, str | None]] = []
+    renamed: dict[str, str] = {}
     if before.name == SOURCES:
-        pairs |= _renamed_sources(old_names, new_names)
+        renamed = _renamed_sources(names_before, names_after)
+    for name in names_before:
+        if name in names_after:
+            pairs.append((name, name))
+        else:
+            pairs.append((name, renamed.get(name)))
+    for name in names_after:
+        if name not in names_before and name not in renamed.values():
+            pairs.append((None, name))
     changes: list[TextChange] = []
-    for old_name, new_name in sorted(pairs.items()):
-        old, new = _text_of(before / old_name, problems), _text_of(after / new_name, problems)
-        if old != new:
-            name = f"{before.name}/{old_name}"
-            if new_name != old_name:
-                name += f", now {before.name}/{new_name}"
-            changes.append(TextChange(name, old, new))
-    for name in sorted(set(old_names) - pairs.keys()):
-        changes.append(TextChange(f"{before.name}/{name}", _text_of(before / name, problems), None))
-    for name in sorted(set(new_names) - set(pairs.values())):
-        changes.append(TextChange(f"{before.name}/{name}", None, _text_of(after / name, problems)))
+    for name_before, name_after in pairs:
+        text_before = _text_of(before, name_before, problems)
+        text_after = _text_of(after, name_after, problems)
+        if text_before != text_after:
+            name = f"{before.name}/{name_before or name_after}"
+            if name_before and name_after and name_before != name_after:
+                name += f", now {before.name}/{name_after}"
+            changes.append(TextChange(name, text_before, text_after))
     return changes
 
 
-def _renamed_sources(old_names: Sequence[str], new_names: Sequence[str]) -> dict[str, str]:
+def _renamed_sources(names_before: Sequence[str], names_after: Sequence[str]) -> dict[str, str]:
     """Sources of the same role whose names begin with the labels of two systems (LABEL.ROLE.SUFFIX)."""
-    old_by_role = {_role_of(name): name for name in old_names if name not in new_names}
-    pairs: dict[str, str] = {}
-    for name in new_names:
-        if name not in old_names and _role_of(name) in old_by_role:
-            pairs[old_by_role.pop(_role_of(name))] = name
-    return pairs
+    by_role: dict[str, str] = {}
+    for name in names_before:
+        if name not in names_after:
+            by_role[_role_of(name)] = name
+    renamed: dict[str, str] = {}
+    for name in names_after:
+        role = _role_of(name)
+        if name not in names_before and role in by_role:
+            renamed[by_role.pop(role)] = name
+    return renamed
 
 
 def _role_of(name: str) -> str:
@@ -221,10 +233,13 @@ def _file_names(folder: Path) -> list[str]:
     return sorted(names)[:_MAX_FILES]
 
 
-def _text_of(path: Path, problems: list[str]) -> str:
-    """The text of a file; "" and a problem for one that is too long or cannot be read."""
+def _text_of(folder: Path, name: str | None, problems: list[str]) -> str | None:
+    """The text of a file; None without one, "" and a problem where it is too long or cannot be read."""
+    if name is None:
+        return None
+    path = folder / name
     try:
-        with opened(path.parent.resolve() / path.name) as fd:
+        with opened(folder.resolve() / name) as fd:
             content = os.pread(fd, MAX_TEXT_BYTES + 1, 0)
     except OSError as error:
         problems.append(f"{path}: cannot be read ({error.strerror or error})")
@@ -240,15 +255,16 @@ def _text_of(path: Path, problems: list[str]) -> str:
 
 def _score_changes(before: Manifest, after: Manifest) -> ScoreChanges | None:
     """The scores that differ; None where a run has no score. Raises InputError."""
-    judge_before, old = _scores_in(before)
-    judge_after, new = _scores_in(after)
-    if not old or not new:
+    judge_before, scores_before = _scores_in(before)
+    judge_after, scores_after = _scores_in(after)
+    if not scores_before or not scores_after:
         return None
-    common = [id for id in old if id in new]
+    common = [id for id in scores_before if id in scores_after]
     changes: list[ScoreChange] = []
     for id in common:
-        if old[id] != new[id]:
-            changes.append(ScoreChange(id, old[id], new[id]))
+        if scores_before[id] != scores_after[id]:
+            changes.append(ScoreChange(id, scores_before[id], scores_after[id]))
+    # By id where changes are equal: the order of results is that in which they were finished.
     changes.sort(key=lambda score: (-abs(score.change), score.id))
     mean_change = None
     if common:
@@ -257,8 +273,8 @@ def _score_changes(before: Manifest, after: Manifest) -> ScoreChanges | None:
         judge_before=judge_before,
         judge_after=judge_after,
         n_common=len(common),
-        n_before=len(old) - len(common),
-        n_after=len(new) - len(common),
+        n_before=len(scores_before) - len(common),
+        n_after=len(scores_after) - len(common),
         changes=tuple(changes),
         mean_change=mean_change,
     )

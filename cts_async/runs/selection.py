@@ -19,8 +19,10 @@ from cts_async.runs.versions import RunVersion, newest_versions, version_of
 _MAX_NAMED: Final = 3
 """Texts that a sentence lists; it counts the others."""
 SHOW_OLDER: Final = "--all-versions shows them"
-"""What to do about older versions that are left out, on the command line."""
+"""What to do about older versions that are left out."""
 SHOW_OLDER_IN_PYTHON: Final = "all_versions=True shows them"
+JUDGE_OLDER: Final = "name them to judge them"
+"""The same where judging each of them costs money."""
 
 
 def join_first(texts: Sequence[str]) -> str:

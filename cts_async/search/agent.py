@@ -293,12 +293,18 @@ class Agent:
             key = step_key("told", ctx.job.id, history.digest, turn.own_text)
             earlier: Mapping[str, Unrecorded] = {}
             if not retry_failures:
-                earlier = await ctx.recall(key) or {}
+                # Failures of other tools say nothing of these.
+                earlier = await ctx.recall(key, self._told_notes) or {}
             failures = await self._call_tools(ctx, history, turn, number, earlier)
             unrecorded = None
             if failures:
-                unrecorded = _failures_step(f"{TOLD_STEP}{number}", key, failures)
+                unrecorded = _failures_step(f"{TOLD_STEP}{number}", key, failures, self._told_notes)
         raise AssertionError("the last turn returns")
+
+    @property
+    def _told_notes(self) -> dict[str, str]:
+        """What a record of failures notes, whose key does not have it: with which tools they happened."""
+        return {"tools": self.tools.identity}
 
     async def _turn(self, ctx: Context, history: History, number: int, demand: str) -> tuple[str, bool]:
         """Return the model's turn, and True if it had to be an answer.
@@ -401,10 +407,12 @@ def invalid_event(call: InvalidCall) -> CallEvent:
     return CallEvent("invalid", call.raw, failed=call.reason)
 
 
-def _failures_step(name: str, key: str, failures: Mapping[str, Unrecorded]) -> Step[Any]:
+def _failures_step(
+    name: str, key: str, failures: Mapping[str, Unrecorded], notes: Mapping[str, str]
+) -> Step[Any]:
     """The step that records the tool failures of a turn; it calls nothing."""
 
     async def execute(_: UnusableOutput | None) -> Executed:
         return Executed(failures)
 
-    return Step(name=name, key=key, execute=execute, decode=dict)
+    return Step(name=name, key=key, execute=execute, decode=dict, notes=notes)

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from cts_async.engine.journal import placed_records, record_at
 from cts_async.engine.lane import Lane
+from cts_async.engine.reuse import ReuseRule
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
 from cts_async.errors import (
@@ -141,6 +142,13 @@ def _check_length(subject: str, text: str) -> None:
         raise ToolError(problem, reason="too large")
 
 
+def _reuse_of(lane: Lane | None) -> ReuseRule:
+    """Whose searches and visits may be taken: documents are the same at any time, the web is not."""
+    if lane is None:
+        return ReuseRule.FIXED
+    return ReuseRule.DATED
+
+
 @dataclass(frozen=True, slots=True)
 class Tools:
     """Where searches and visits go, and within which limits: what the tools of an agent have of the run.
@@ -179,6 +187,7 @@ class Tools:
                 decode=read_hits,
                 request={"query": query},
                 lane=self.engine_lane,
+                reuse=_reuse_of(self.engine_lane),
             )
         )
         return hits, key
@@ -201,6 +210,7 @@ class Tools:
                 request={"url": url},
                 lane=self.reader_lane,
                 policy=self.page_retry,
+                reuse=_reuse_of(self.reader_lane),
             )
         )
         return page, key

@@ -110,7 +110,7 @@ def compare_runs(
 
     Of runs that nobody has judged only the supporting models are compared. A single run, or unjudged ones without such
     models, are refused unless the comparison may be `partial`. Without a `baseline` the differences are to the orig of
-    each group, if present, and the family of tests is all pairs of the group. `remedy` says how to see older versions.
+    each group, if present, and the family of tests is all pairs of the group.
     """
     notes: list[str] = []
     named_runs = find_runs(words, notes.append, all_versions=all_versions, remedy=remedy)

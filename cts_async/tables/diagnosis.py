@@ -42,7 +42,7 @@ from cts_async.runs.groups import ComparableRuns, comparable_runs, version_layer
 from cts_async.runs.journal import cut_prompts_in
 from cts_async.runs.manifest import ORIG, manifest_of
 from cts_async.runs.open_run import whole_run
-from cts_async.runs.selection import SHOW_OLDER, RunPath, check_same_data, find_runs, sibling_origs
+from cts_async.runs.selection import RunPath, check_same_data, find_runs, sibling_origs
 from cts_async.runs.settings import setting_of, settings_agree
 from cts_async.tables.output import counted
 from cts_async.tables.results import CAVEATS
@@ -171,12 +171,8 @@ def diagnose_named(
     fields: Mapping[str, str] | None = None,
     seed: int = 0,
     all_versions: bool = False,
-    remedy: str = SHOW_OLDER,
 ) -> DiagnosisReport:
-    """Diagnose runs, or files of questions and answers, but not both. Raises UsageError and InputError.
-
-    `remedy` says how to see older versions of runs.
-    """
+    """Diagnose runs, or files of questions and answers, but not both. Raises UsageError and InputError."""
     labels = None
     read: Reader = read_question
     if types_file:
@@ -197,7 +193,7 @@ def diagnose_named(
         report = DiagnosisReport(diagnose(systems, {}, seed=seed), None, None, notes)
     else:
         notes = []
-        runs = find_runs(paths, notes.append, all_versions=all_versions, remedy=remedy)
+        runs = find_runs(paths, notes.append, all_versions=all_versions)
         report = _diagnose_groups(
             paths, _groups_to_pool(comparable_runs(runs)), orig, judge, notes, read=read, seed=seed
         )

@@ -25,7 +25,7 @@ from cts_async.runs.directory import json_bytes
 from cts_async.runs.files import MANIFEST, PER_ITEM, SUMMARY
 from cts_async.runs.finished import FailedItem, FinishedRun, Item, read_path, with_distinct_labels
 from cts_async.runs.manifest import Manifest, manifest_of
-from cts_async.runs.selection import find_runs
+from cts_async.runs.selection import RunPath, find_runs
 from cts_async.safe_files import make_folder, read_file, replace_file
 from cts_async.tables.output import plain
 from cts_async.tables.results import CAVEATS
@@ -57,15 +57,16 @@ class Exported:
     remarks: tuple[str, ...] = ()
 
 
-def export_runs(words: Sequence[str], layout: str, out: Path) -> Exported:
-    """Write the runs that `words` name into the folder `out`, in one of LAYOUTS.
+def export_runs(words: Sequence[str], layout: str, out: Path, *, all_versions: bool = False) -> Exported:
+    """Write the runs that `words` name into the folder `out`, in one of LAYOUTS; of folders the newest versions.
 
     Raises UsageError, before anything is written, for a folder that holds other files; InputError for a damaged run.
     """
     # All contents are made before the first file is written: a damaged run leaves the folder as it was.
-    paths = [run.path for run in find_runs(words)]
+    notes: list[str] = []
+    paths = [run.path for run in find_runs(words, notes.append, all_versions=all_versions)]
     files, remarks = LAYOUTS[layout](paths)
-    return Exported(write_export(out, layout, files, [path.name for path in paths]), tuple(remarks))
+    return Exported(write_export(out, layout, files, [path.name for path in paths]), (*notes, *remarks))
 
 
 def export_schemas(out: Path) -> Exported:
@@ -252,7 +253,7 @@ def _hf(paths: Sequence[Path]) -> tuple[Files, list[str]]:
 
 
 def _tables(paths: Sequence[Path]) -> Tables:
-    return tables_of(find_runs([str(path) for path in paths]))
+    return tables_of([RunPath(path, named=True, by_path=True) for path in paths])
 
 
 def _table(tables: Tables, name: str) -> tuple[list[str], list[dict[str, Any]]]:

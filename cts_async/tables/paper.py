@@ -386,7 +386,8 @@ def _typeset_rows(
         section_starts = {start for start, _ in section_ranges(table, rows)}
     previous = None
     for i in places:
-        if i in section_starts:
+        # A page that begins within a section repeats its heading.
+        if i in section_starts or (table.section and previous is None):
             if previous is not None:
                 yield "\\midrule"
             heading = typeset(str(rows[i][table.section]))

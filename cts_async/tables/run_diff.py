@@ -6,7 +6,7 @@ Texts are prompts, code and what models wrote: on a terminal nothing in them is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher, unified_diff
 from typing import Any, Final
 
@@ -44,6 +44,9 @@ _MAX_VALUE: Final = 300
 _CONTEXT: Final = 3
 _ALIKE: Final = 0.5
 """difflib's ratio from which on one line is a changed form of another, whose words are compared."""
+_MAX_WORDS: Final = 500
+"""Words, and spaces between them, of a longer line are not compared: difflib takes time by the square of them."""
+_WORDS: Final = re.compile(r"(\s+)")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _SHORT_DIGEST: Final = 12
 _NO_LINE_FEED: Final = " [no newline at the end]"
@@ -92,7 +95,7 @@ def _scores_json(scores: ScoreChanges) -> dict[str, Any]:
     }
 
 
-def _score_row(score: ScoreChange) -> Row:
+def _score_row(score: ScoreChange) -> dict[str, Any]:
     return {"id": score.id, "before": score.before, "after": score.after, "change": score.change}
 
 
@@ -137,8 +140,13 @@ def _described(manifest: Manifest) -> str:
 def _settings_table(name: str, title: str, changes: Sequence[SettingChange]) -> DataTable:
     rows: list[Row] = []
     for change in changes[:_MOST_SETTINGS]:
-        row = {"setting": change.name, "before": change.before, "after": change.after}
-        rows.append({key: _value_text(value) for key, value in row.items()})
+        rows.append(
+            {
+                "setting": _value_text(change.name),
+                "before": _value_text(change.before),
+                "after": _value_text(change.after),
+            }
+        )
     caption = ""
     if len(changes) > _MOST_SETTINGS:
         caption = f"the first {_MOST_SETTINGS} of {len(changes):,}; --json has all"
@@ -170,8 +178,8 @@ def _print_scores(console: Console, scores: ScoreChanges) -> None:
     print_plainly(console, visible(line))
     rows: list[Row] = []
     for score in scores.changes[:MOST_SCORES]:
-        rows.append({**_score_row(score), "id": visible(score.id)})
-    columns = (*text_columns("id"), *number_columns(before=".2f", after=".2f", change="+.2f"))
+        rows.append(_score_row(score) | {"id": visible(score.id)})
+    columns = text_columns("id") + number_columns(before=".2f", after=".2f", change="+.2f")
     title = ""
     if len(scores.changes) > MOST_SCORES:
         title = f"The {MOST_SCORES} largest changes"
@@ -239,38 +247,43 @@ def _print_side_by_side(console: Console, text: TextChange) -> None:
         if place:
             grid.add_row(Text("…", style="cyan"), Text("…", style="cyan"))
         for kind, start, end, start_after, end_after in group:
-            old, new = before[start:end], after[start_after:end_after]
-            for cells in _paired(kind, old, new):
-                grid.add_row(*cells)
+            for left_cell, right_cell in _paired(kind, before[start:end], after[start_after:end_after]):
+                grid.add_row(left_cell, right_cell)
     console.print(grid)
 
 
-def _paired(kind: str, old: Sequence[str], new: Sequence[str]) -> Iterable[tuple[Text, Text]]:
+def _paired(kind: str, before: Sequence[str], after: Sequence[str]) -> Iterator[tuple[Text, Text]]:
     """The cells of a group of lines; lines that replace each other stand beside each other."""
     if kind == "equal":
-        for line in old:
+        for line in before:
             cell = Text(f"  {_shown_line(line)}")
             yield cell, cell
         return
-    for place in range(max(len(old), len(new))):
-        if place < min(len(old), len(new)):
-            yield _word_changes(old[place], new[place])
-        elif place < len(old):
-            yield Text(f"- {_shown_line(old[place])}", style=_STYLES["-"]), Text("")
-        else:
-            yield Text(""), Text(f"+ {_shown_line(new[place])}", style=_STYLES["+"])
+    n_replaced = min(len(before), len(after))
+    for line_before, line_after in zip(before[:n_replaced], after[:n_replaced], strict=True):
+        yield _word_changes(line_before, line_after)
+    for line in before[n_replaced:]:
+        yield Text(f"- {_shown_line(line)}", style=_STYLES["-"]), Text()
+    for line in after[n_replaced:]:
+        yield Text(), Text(f"+ {_shown_line(line)}", style=_STYLES["+"])
 
 
-def _word_changes(old: str, new: str) -> tuple[Text, Text]:
+def _word_changes(line_before: str, line_after: str) -> tuple[Text, Text]:
     """Two lines, one of which replaces the other: the words that differ stand out."""
-    old_words, new_words = (re.split(r"(\s+)", _shown_line(line)) for line in (old, new))
-    cells = Text("- ", style=_STYLES["-"]), Text("+ ", style=_STYLES["+"])
-    matcher = SequenceMatcher(None, old_words, new_words, autojunk=False)
-    is_alike = matcher.ratio() >= _ALIKE
+    # With the spaces between them, which are part of what is shown.
+    words_before = _WORDS.split(_shown_line(line_before))
+    words_after = _WORDS.split(_shown_line(line_after))
+    cell_before, cell_after = Text("- ", style=_STYLES["-"]), Text("+ ", style=_STYLES["+"])
+    # Frequent words count, too: a line is no text of thousands of lines, for which difflib leaves them out.
+    matcher = SequenceMatcher(None, words_before, words_after, autojunk=False)
+    if max(len(words_before), len(words_after)) > _MAX_WORDS or matcher.ratio() < _ALIKE:
+        cell_before.append("".join(words_before))
+        cell_after.append("".join(words_after))
+        return cell_before, cell_after
     for kind, start, end, start_after, end_after in matcher.get_opcodes():
         style = ""
-        if kind != "equal" and is_alike:
+        if kind != "equal":
             style = _EMPHASIS
-        cells[0].append("".join(old_words[start:end]), style)
-        cells[1].append("".join(new_words[start_after:end_after]), style)
-    return cells
+        cell_before.append("".join(words_before[start:end]), style)
+        cell_after.append("".join(words_after[start_after:end_after]), style)
+    return cell_before, cell_after

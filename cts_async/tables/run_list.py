@@ -393,12 +393,10 @@ def removal_table(runs: Sequence[ListedRun], contents: Sequence[RunContent]) -> 
                 "unpriced_models": run.counts.unpriced_models,
             }
         )
-    columns = (
-        *text_columns("run", "changed"),
-        *number_columns(instances=","),
-        Column("size", lambda row: size_text(row["bytes"])),
-        Column("cost", _cost_text),
-    )
+    columns = list(text_columns("run", "changed"))
+    columns += number_columns(instances=",")
+    columns.append(Column("size", lambda row: size_text(row["bytes"])))
+    columns.append(Column("cost", _cost_text))
     return DataTable("removed", "To be removed", "", columns, rows)
 
 

@@ -170,17 +170,20 @@ class RunJson(TypedDict):
     embedded: NotRequired[bool]
     """the embedded model plays a role"""
     demo: NotRequired[MadeUp]
-    fixed_temperature: NotRequired[FixedTemperature]
-    run_version: NotRequired[Count]
-    """which version of its series it is, from 2 on"""
+    run_version: NotRequired[Annotated[int, Field(ge=1)]]
+    """the number of the version: NAME.vN is version N of NAME"""
     lineage: NotRequired[str]
-    """the name of what tables show as one system, where it is not that of the series"""
+    """the name of the system, where it differs from that of the first version's folder: of the runs of one lineage in a
+    folder the newest is shown"""
     changed: NotRequired[Texts]
-    """what differs from the version that it was compared with when it was made"""
+    """what changed from the version before"""
     changed_from: NotRequired[str]
-    """the name of that version's directory"""
+    """the folder of that version"""
+    reuses: NotRequired[bool]
+    """steps of other runs may be taken"""
     shares_sampled: NotRequired[bool]
-    """sampled steps were taken from runs of other systems, too"""
+    """sampled steps were taken from other systems' runs, too"""
+    fixed_temperature: NotRequired[FixedTemperature]
     n_expected: Count
     n_answers: NotRequired[Count]
     """candidates that were judged, where the gold has more instances than these; absent if each has one"""
@@ -255,6 +258,8 @@ class StepJson(TypedDict):
     failed_attempts: NotRequired[list[FailedAttemptJson]]
     time: float
     """when it ended, seconds since 1970"""
+    reused: NotRequired[str]
+    """the run that executed the step, and paid for it: its folder, below that of the runs"""
 
 
 # --- results.jsonl
@@ -447,6 +452,19 @@ class ToolHealthJson(TypedDict):
 
 
 @_described
+class ReusedJson(TypedDict):
+    """steps that were taken from other runs, and what they took there"""
+
+    steps: Count
+    of_steps: Count
+    """all finished steps, those that the run executed itself included"""
+    calls: Count
+    tokens: dict[str, dict[str, Count]]
+    priced_usd: float
+    unpriced_models: Count
+
+
+@_described
 class RunSummaryJson(JudgeSummaryJson):
     """of a run, or of judged candidates"""
 
@@ -480,6 +498,7 @@ class RunSummaryJson(JudgeSummaryJson):
     latency_per_instance_s: NotRequired[float | None]
     """median over the instances of the seconds that their model calls took"""
     cost_usd: CostUsd
+    reused: NotRequired[ReusedJson]
     wall_s: float
     tool_health: ToolHealthJson
     smoke_test: SmokeTest

@@ -88,6 +88,8 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
     value["cost_usd"] = None
     if not unpriced:
         value["cost_usd"] = known_cost
+    if spent.reused is not None:
+        value["reused"] = _reused_json(summary)
     value["wall_s"] = round(summary.wall_s, 3)
     value["tool_health"] = summary.tools.as_json()
     value |= notices_json(summary)
@@ -96,6 +98,21 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
         value["contradictions"] = list(summary.contradictions)
     value |= caveats_json([summary.manifest.caveat])
     return value
+
+
+def _reused_json(summary: RunSummary) -> dict[str, Any]:
+    """The steps that were taken from other runs beside those that the run executed itself, and what they cost there."""
+    spent, reused = summary.spent, summary.spent.reused
+    assert reused is not None
+    known_cost, unpriced = reused.known_cost(summary.manifest.prices)
+    return {
+        "steps": reused.steps,
+        "of_steps": reused.steps + spent.steps,
+        "calls": reused.calls,
+        "tokens": {model: dict(used) for model, used in sorted(reused.tokens.items())},
+        "priced_usd": known_cost,
+        "unpriced_models": len(unpriced),
+    }
 
 
 def _ranked_by_model(counts: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

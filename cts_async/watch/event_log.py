@@ -104,6 +104,8 @@ def clean(text: str) -> str:
 
 def _text_of(event: events.Event) -> str:
     match event:
+        case events.StepEnded(reused=True):
+            return f"{event.group} {event.job_id} {event.step}: reused from another run"
         case events.StepEnded(replayed=True):
             return f"{event.group} {event.job_id} {event.step}: from the journal"
         case events.StepEnded():

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -35,6 +35,7 @@ from cts_async.runs.files import (
 )
 from cts_async.runs.manifest import Session, manifest_of, require_manifest
 from cts_async.runs.results import no_fingerprint
+from cts_async.runs.selection import RunPath, without_older_versions
 from cts_async.safe_files import read_file, replace_file
 from cts_async.tables.output import duration, unbroken
 from cts_async.tables.summary import caveats_json
@@ -111,6 +112,8 @@ class Counts(TypedDict):
     """Seconds left at this process's own pace; None while unknown."""
     calls: int
     replayed: int
+    reused: NotRequired[int]
+    """Steps taken from other runs; absent in files of versions up to 0.13."""
     retries: int
     tokens: int
 
@@ -168,6 +171,7 @@ def sum_of(parts: Sequence[Counts]) -> Counts:
         "eta_s": None,
         "calls": 0,
         "replayed": 0,
+        "reused": 0,
         "retries": 0,
         "tokens": 0,
     }
@@ -178,6 +182,7 @@ def sum_of(parts: Sequence[Counts]) -> Counts:
         total["n_failed"] += part["n_failed"]
         total["calls"] += part["calls"]
         total["replayed"] += part["replayed"]
+        total["reused"] = total["reused"] + part.get("reused", 0)
         total["retries"] += part["retries"]
         total["tokens"] += part["tokens"]
         if part["eta_s"] is not None:
@@ -272,17 +277,29 @@ _STATES: Final[Mapping[State, str]] = {
 DAY_S: Final = 86_400.0
 
 
-def run_directories(words: Iterable[Path]) -> list[Path]:
+def run_directories(
+    words: Iterable[Path], on_note: Callable[[str], None] = lambda note: None, *, all_versions: bool = False
+) -> list[Path]:
     """Run directories, each once: named by themselves, by a pattern, or by the folder that contains them.
 
-    Raises InputError for a word that names none.
+    Of folders and patterns the newest versions, and whatever a process is writing now, unless `all_versions`; `on_note`
+    is told how many were left out. Raises InputError for a word that names none.
     """
-    directories: dict[Path, Path] = {}
+    runs: dict[Path, RunPath] = {}
+    words = list(words)
     for path in paths_named(words, "no such run or folder"):
         for directory in _runs_at(path):
             # The same run may be named by itself and by its folder: it stands where it was named first.
-            directories[directory.resolve()] = directory
-    return list(directories.values())
+            place = directory.resolve()
+            by_path = directory == path and path in words
+            if place in runs:
+                by_path = by_path or runs[place].by_path
+            runs[place] = RunPath(directory, named=by_path, by_path=by_path)
+    if not all_versions:
+        # As if they were named: what is under way is what somebody wants to see.
+        listed = [replace(run, by_path=run.by_path or live_of(run.path) is not None) for run in runs.values()]
+        return [run.path for run in without_older_versions(listed, on_note)]
+    return [run.path for run in runs.values()]
 
 
 def _runs_at(path: Path) -> list[Path]:

@@ -186,6 +186,8 @@ class _Counters:
     failed: int = 0
     calls: int = 0
     replayed: int = 0
+    reused: int = 0
+    """Steps that were taken from other runs."""
     retries: int = 0
     tokens: int = 0
     usd: float = 0.0
@@ -200,12 +202,18 @@ class _Counters:
         self.done += jobs
         self.failed += failed
 
-    def add_steps(self, lane: str, calls: int, replayed: int, tokens: int = 0, usd: float = 0.0) -> None:
+    def add_call(self, lane: str, tokens: int, usd: float) -> None:
         self.lanes.add(lane)
-        self.calls += calls
-        self.replayed += replayed
+        self.calls += 1
         self.tokens += tokens
         self.usd += usd
+
+    def add_replayed(self, lane: str, *, reused: bool) -> None:
+        self.lanes.add(lane)
+        if reused:
+            self.reused += 1
+        else:
+            self.replayed += 1
 
     def part(self, at: float, outages: AbstractSet[str]) -> LivePart:
         """Its state at a time; `outages` are lanes whose provider does not answer."""
@@ -230,6 +238,7 @@ class _Counters:
             "n_scored": self.mean.n,
             "calls": self.calls,
             "replayed": self.replayed,
+            "reused": self.reused,
             "retries": self.retries,
             "tokens": self.tokens,
             "note": self._note(n_left, outages),
@@ -318,10 +327,9 @@ class Progress:
                 group.pace.stepped(event.job_id, replayed=event.replayed)
                 # A step without a lane asked nobody, so it is no call.
                 if event.lane and event.replayed:
-                    group.add_steps(event.lane, 0, 1)
+                    group.add_replayed(event.lane, reused=event.reused)
                 elif event.lane:
-                    tokens = event.usage.input_tokens + event.usage.output_tokens
-                    group.add_steps(event.lane, 1, 0, tokens, event.usd)
+                    group.add_call(event.lane, event.usage.total, event.usd)
             case events.JobEnded():
                 group = self._counters(event.group)
                 group.add_jobs(1, event.failure is not None)

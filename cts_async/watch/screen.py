@@ -120,6 +120,8 @@ def efforts(live: LiveFile) -> list[str]:
     pieces = [counted(live["calls"], "call")]
     if live["replayed"]:
         pieces.append(f"{live['replayed']:,} replayed")
+    if live.get("reused"):
+        pieces.append(f"{live['reused']:,} reused")
     if live["retries"] == 1:
         pieces.append("1 retry")
     elif live["retries"]:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cts_async.analysis import retrieval
 from cts_async.analysis.retrieval import count_hopeless, evaluate, measure, pseudo_qrels
 from cts_async.errors import UsageError
 from cts_async.search.backends import Ranked
@@ -35,6 +36,14 @@ def in_order(*ids: str) -> list[tuple[str, float]]:
 )
 def test_measure_is_known_by_its_usual_names(name: str, usual: str) -> None:
     assert measure(name) == usual
+
+
+def test_missing_evaluator_is_reported_with_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retrieval, "find_spec", lambda name: None)
+    with pytest.raises(UsageError) as refused:
+        evaluate({"q": {"d": 1}}, {"q": [("d", 1.0)]}, ["P@1"])
+    problem = "measures of retrieval need ir-measures and a C compiler: pip install 'cts-async[retrieval]'"
+    assert str(refused.value) == problem
 
 
 @pytest.mark.parametrize("name", ["", "BLEU", "P@", "P", "R", "nDCG@0", "nDCG@-1", "P@5@5", "10", "P@٣"])

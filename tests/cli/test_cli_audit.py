@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from audited_runs import copied, made, plant, record_of
+from made_runs import changed_manifest
 from typed_commands import cts_in
 
 
@@ -42,6 +43,23 @@ def test_leak_is_exit_1_and_listed_in_json(runs: dict[str, Path], tmp_path: Path
         "problem": "its request contains text that occurs only in q*",
         "text": "north quay",
     } in leaked["findings"]
+
+
+def test_every_version_in_a_folder_is_audited(runs: dict[str, Path], tmp_path: Path) -> None:
+    """An audit hides nothing: the newer version held, the older one did not."""
+    older, newer = copied(runs["fake-k2"], tmp_path / "a"), copied(runs["fake-k2"], tmp_path / "b")
+    plant(
+        older, "s01", "clarify", lambda r: r["request"]["fields"].update(blurred_query="the North Quay ferry")
+    )
+    with changed_manifest(newer) as manifest:
+        manifest["run_version"] = 2
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    older.rename(folder / "run")
+    newer.rename(folder / "run.v2")
+    done = audit(folder, "--json")
+    audits = {Path(audit["run"]).name: audit["held"] for audit in json.loads(done.stdout)}
+    assert (done.returncode, audits) == (1, {"run": False, "run.v2": True})
 
 
 def test_findings_are_listed_up_to_ten_without_control_characters(

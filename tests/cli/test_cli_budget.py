@@ -168,12 +168,9 @@ def test_plan_and_run_note_once_how_the_data_were_read(priced: Remote, tmp_path:
         assert done.stderr.count(f"note: {tsv}:6: topic '7' has a second request text") == 1
 
 
-def test_plan_warns_of_a_small_budget_and_refuses_what_the_run_would_refuse(
-    priced: Remote, tmp_path: Path
-) -> None:
+def test_plan_warns_of_a_small_budget(priced: Remote, tmp_path: Path) -> None:
     done = cts(tmp_path, "plan", *ASKED, "--max-turns", "2", "--max-calls", "20")
     assert "--max-calls 20 is less than the expected 21" in done.stdout
     assert run(tmp_path, "--max-calls", "1").returncode == 75
-    done = cts(tmp_path, "plan", *ASKED, "--max-turns", "9")
-    assert done.returncode == 2
-    assert "agent.max_turns was 2, now 9" in one_line(done)
+    # With other settings it is the plan of another version.
+    assert cts(tmp_path, "plan", *ASKED, "--max-turns", "9").returncode == 0

@@ -81,6 +81,9 @@ def test_extra_is_listed_with_versions_or_how_to_install_it(
             "extra bertscore", None, "bert-score is not installed: pip install 'cts-async[bertscore]'"
         ),
         CheckResult("extra ray", None, "ray is not installed: pip install 'cts-async[ray]'"),
+        CheckResult(
+            "extra retrieval", None, "ir-measures is not installed: pip install 'cts-async[retrieval]'"
+        ),
     ]
 
 

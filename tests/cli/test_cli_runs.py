@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -138,6 +139,26 @@ def test_what_is_no_run_is_refused_in_one_line(cts: Cts, word: str) -> None:
     assert len(list(Path("runs").rglob("run.json"))) == 2
 
 
+def test_folder_of_several_judged_systems_is_refused_and_one_of_them_removed(cts: Cts) -> None:
+    made_run(Path("runs/judged"), label="gpt-k1", name="a", rows=[])
+    Path("runs/judged/run.json").write_text(json.dumps({"identity": {}, "systems": ["a"]}))
+    done = cts("runs", "rm", "judged", "--yes")
+    assert (done.code, "runs/judged: several judged systems share its journal" in done.err) == (2, True)
+    assert cts("runs", "rm", "judged/a", "--yes").code == 0
+    assert [path.name for path in Path("runs/judged").iterdir()] == ["run.json"]
+
+
+def test_run_that_is_a_link_is_refused_and_skipped_by_prune(cts: Cts) -> None:
+    first, _ = two_versions(Path("runs"))
+    first.rename("elsewhere")
+    first.symlink_to(Path("elsewhere").absolute())
+    done = cts("runs", "rm", "ask", "--yes")
+    assert (done.code, "ask is a symbolic link" in done.err) == (2, True)
+    done = cts("runs", "prune", "--keep", "1", "--yes")
+    assert (done.code, done.out, done.err) == (0, "", "skipped runs/ask: is a symbolic link\n")
+    assert Path("elsewhere/run.json").exists()
+
+
 def test_prune_keeps_the_newest_versions_and_what_is_needed(cts: Cts) -> None:
     first, second = two_versions(Path("runs"))
     third = made_run(Path("runs"), label="gpt-k1", name="ask.v3", rows=[Row("a", score=50.0)], n_expected=2)
@@ -164,6 +185,11 @@ def test_interrupted_removal_is_finished_by_the_next_command(cts: Cts) -> None:
     done = cts("runs", "rm", "ask")
     assert (done.code, done.err) == (0, "finished the interrupted removal of ask\n")
     assert list(Path("runs").iterdir()) == [second]
+    # The name may be taken again: then its run is meant.
+    Path("runs/.removing-ask.v2").mkdir()
+    shutil.copytree(second, "runs/.removing-ask.v2/ask.v2")
+    assert cts("runs", "rm", "ask.v2", "--yes").code == 0
+    assert list(Path("runs").iterdir()) == []
 
 
 def test_escapes_in_names_are_not_printed_when_removing(cts: Cts) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import cts_async
-from cts_async.engine.processes import child_environment, python_command
+from cts_async.engine.processes import allow_more_files, child_environment, python_command
 
 PACKAGE = Path(cts_async.__file__).parent
 STARTERS = {
@@ -81,6 +82,22 @@ for n in (0, 50, 50):
     allow_more_files(n)
     print(resource.getrlimit(resource.RLIMIT_NOFILE))
 """
+
+
+def test_file_limit_is_raised_where_an_unlimited_one_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS: 256 + 20,000 are more than its kernel allows, though the hard limit says "unlimited"."""
+    limits = [(256, resource.RLIM_INFINITY)]
+
+    def set_limit(kind: int, limit: tuple[int, int]) -> None:
+        if limit[0] > 10_240:
+            raise ValueError("current limit exceeds maximum limit")
+        limits.append(limit)
+
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", set_limit)
+    allow_more_files(20_000)
+    allow_more_files(0)
+    assert [soft for soft, _ in limits] == [256, 10_240, 10_240]
 
 
 def test_file_limit_is_raised_up_to_the_hard_limit() -> None:

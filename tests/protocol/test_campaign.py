@@ -35,7 +35,7 @@ from cts_async.protocol.plan import make_plan
 from cts_async.protocol.rejudge import plan_judging
 from cts_async.protocol.run import run_plan
 from cts_async.runs.finished import read_run
-from cts_async.runs.manifest import require_manifest
+from cts_async.runs.manifest import manifest_of, require_manifest
 from cts_async.runs.results import failed, latest_results
 from cts_async.scorer import score_file
 from cts_async.tables.summary import summary_json, write_summary
@@ -457,8 +457,11 @@ def test_search_without_an_answer_scores_0_without_a_judge_with_the_option(tmp_p
     second = again(provider)
     campaign(tmp_path, second, **SILENT, empty_answers="zero")
     assert second.seen == []
-    with pytest.raises(UsageError, match="empty_answers"):
-        campaign(tmp_path, again(provider), **SILENT)
+    # Without it another version, in which that search is asked for its answer again: a failure is not reused.
+    third = again(provider)
+    other = campaign(tmp_path, third, **SILENT)["fake-k2"]
+    assert manifest_of(other).changed == ("empty answers (zero, now none)",)
+    assert {request.role for request in third.seen} == {"agent"}
 
 
 @pytest.mark.parametrize("as_published", [False, True])

@@ -30,7 +30,7 @@ from cts_async.protocol.run_files import with_judges
 from cts_async.records import Instance, Nugget
 from cts_async.runs.directory import write_json
 from cts_async.runs.finished import read_run
-from cts_async.runs.manifest import read_manifest, tolerant_manifest
+from cts_async.runs.manifest import manifest_of, read_manifest, tolerant_manifest
 from cts_async.scorer import score_file
 from cts_async.watch.live import state_of_run
 
@@ -239,8 +239,10 @@ def test_empty_candidates_score_0_without_a_call_with_the_option(
     # Another error is still no score.
     assert (found["n_scored"], found["n_failed"], found["min"]) == (N + 3, 1, 0.0)
     assert json.loads(Path("out/run.json").read_bytes())["identity"]["empty_answers"] == "zero"
-    with pytest.raises(UsageError, match="empty_answers"):
-        cts(*JUDGE)
+    # With other settings another version, which takes the verdicts that it would ask for again.
+    assert cts(*JUDGE) == 1
+    assert new_calls() == 0
+    assert (summary("out.v2")["n_scored"], summary("out.v2")["n_failed"]) == (N, 4)
     with pytest.raises(UsageError, match="--empty-answers nil: must be one of fail, zero"):
         cts(*JUDGE, "--empty-answers", "nil")
 
@@ -369,8 +371,9 @@ def test_output_layout_of_one_or_several_files_is_fixed_by_the_first_command(two
     judge("--judge", "mine", files=("c.jsonl",))
     assert len(read_lines("out/c/per_item.jsonl")) == 4
     judge("--judge", "mine", files=("c.jsonl",), out="one")
-    with pytest.raises(UsageError, match=r"one has the judgments of c\.jsonl alone: use another --out"):
-        judge("--judge", "mine", out="one")
+    judge("--judge", "mine", out="one")
+    assert len(read_lines("one/per_item.jsonl")) == 4
+    assert len(read_lines("one.v2/a-x/per_item.jsonl")) == 4
 
 
 def test_unreachable_judge_holds_up_no_other_judge(two: Path) -> None:
@@ -583,8 +586,10 @@ def test_candidates_may_be_joined_by_id_whatever_their_query(bad_gold: Path, pro
         assert row["fused_query"] in prompt
         assert "rewritten" not in prompt
     write_lines(bad_gold / "c.jsonl", *[{"id": row["id"], "answer": "About nine."} for row in ROWS[:2]])
-    with pytest.raises(UsageError, match='join was "id", now null'):
-        invoke(*command)
+    asked = len(provider.seen())
+    assert invoke(*command).exit_code == 0
+    assert manifest_of(bad_gold / "out.v2").changed == ("join (id, now none)",)
+    assert len(provider.seen()) == asked
 
 
 # --- A further judge's file goes on with the model that began it

@@ -22,6 +22,7 @@ from cts_async.protocol.gold import TRACES, TraceArchive
 from cts_async.protocol.prompts import PromptSet
 from cts_async.protocol.rejudge import JudgePlan, Target, open_verdicts
 from cts_async.protocol.run_files import RunFiles, RunRecord, SessionNotes, recorded_session
+from cts_async.protocol.versions import ChosenVersion, Reuse
 from cts_async.runs.files import (
     JUDGMENTS,
     STEPS,
@@ -164,6 +165,8 @@ def test_full_disk_is_an_error_for_a_journal_of_several_candidate_files(
         repeats=None,  # type: ignore[arg-type]
         identity={},
         prompts=PromptSet(tmp_path, {}),
+        reuse=Reuse(tmp_path / "nowhere"),
+        version=ChosenVersion(tmp_path),
     )
     with pytest.raises(StorageFull, match=NO_SPACE), open_verdicts(plan, Events()):
         pass

@@ -91,12 +91,14 @@ def test_mark_names_unusual_roles_that_the_system_has(chosen: RoleNames, orig: s
     assert role_suffix(GPT, chosen, PAPER, judged=True) == gpt
 
 
-def test_mark_follows_the_system_and_a_chosen_name_has_none() -> None:
+def test_mark_follows_the_system_and_a_chosen_name_has_none_but_for_reference_points() -> None:
     hosted = RoleNames("kimi:org/k2", ("kimi:org/k2",), "kimi:org/k2")
     suffixes = {ORIG: "+all-kimi", GPT: role_suffix(GPT, hosted, PAPER, judged=True)}
     names = run_names([ORIG, GPT], "sample", None, suffixes)
     assert list(names.values()) == ["sample-orig+all-kimi", "sample-gpt-k3+all-kimi_org_k2"]
-    assert list(run_names([ORIG, GPT], "sample", "mine", suffixes).values()) == ["mine-orig", "mine"]
+    # A reference point is shared by all systems, whatever name these are given.
+    names = run_names([ORIG, GPT], "sample", "mine", suffixes)
+    assert list(names.values()) == ["sample-orig+all-kimi", "mine"]
 
 
 # --- Which model plays which role

@@ -178,10 +178,12 @@ def test_a_replayed_run_asks_nothing_of_the_web_and_finds_the_same(search: Searc
     }
 
 
-def test_no_run_replays_itself(search: Search) -> None:
+def test_run_of_the_name_of_the_replayed_one_is_another_version(search: Search) -> None:
     first = search(FakeWeb(GONE), FakeModels(), name="first")
-    with pytest.raises(UsageError, match="a run cannot replay itself"):
-        search(without_web(), FakeModels(), name="first", replay=(first,))
+    before = (first / "steps.jsonl").read_bytes()
+    again = search(without_web(), FakeModels(), name="first", replay=(first,))
+    assert again != first
+    assert (first / "steps.jsonl").read_bytes() == before
     with pytest.raises(UsageError, match=r"not a run directory: steps.jsonl not found"):
         search(without_web(), FakeModels(), name="x", replay=(first.parent / "nowhere",))
 

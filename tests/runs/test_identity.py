@@ -1,30 +1,29 @@
-"""Whether a run may be resumed with given settings."""
+"""Whether a run may be resumed with given settings, and how differences are described."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cts_async import __version__
-from cts_async.errors import UsageError
 from cts_async.runs.directory import write_json
-from cts_async.runs.identity import check_identity
+from cts_async.runs.identity import differences, resumed_identity
+from cts_async.runs.manifest import require_manifest
 
-IDENTITY = {
+IDENTITY: dict[str, Any] = {
     "system": "gpt",
     "k": 3,
     "models": {"clarifier": {"model": "gpt", "temperature": 0.0}, "agent": {"model": "qwen"}},
+    "prompts": {"judge.en": "a"},
     "judges": ["gpt", "claude"],
     "current_date": None,
 }
 
 
-def test_the_same_run_agrees_and_settings_that_differ_are_named_with_both_values(tmp_path: Path) -> None:
-    check_identity(tmp_path, IDENTITY)
-    write_json(tmp_path / "run.json", {"identity": IDENTITY})
-    check_identity(tmp_path, IDENTITY)
-    now = {
+def test_settings_that_differ_are_named_with_both_values() -> None:
+    assert list(differences(IDENTITY, IDENTITY)) == []
+    current = {
         **IDENTITY,
         "k": 5,
         "models": {"clarifier": {"model": "gpt", "temperature": 1.0}},
@@ -32,46 +31,43 @@ def test_the_same_run_agrees_and_settings_that_differ_are_named_with_both_values
         "current_date": "2026-01-01",
         "seed": "b" * 500,
     }
-    with pytest.raises(UsageError) as raised:
-        check_identity(tmp_path, now)
-    said = str(raised.value)
-    for difference in (
-        "k was 3, now 5",
-        "models.clarifier.temperature was 0.0, now 1.0",
-        'models.agent was {"model":"qwen"}, now null',
-        'judges was ["gpt","claude"], now ["gpt"]',
+    assert list(differences(IDENTITY, current)) == [
         'current_date was null, now "2026-01-01"',
+        'judges was ["gpt","claude"], now ["gpt"]',
+        "k was 3, now 5",
         f'seed was null, now "{"b" * 56}...',
-    ):
-        assert difference in said
-    assert "system" not in said
-    assert "models.clarifier.model" not in said
-    assert str(tmp_path) in said
-    assert "--name" in said
+        'models.agent was {"model":"qwen"}, now null',
+        "models.clarifier.temperature was 0.0, now 1.0",
+    ]
 
 
-def test_plain_differences_come_first_and_nested_ones_are_limited(tmp_path: Path) -> None:
+def test_plain_differences_come_first_and_nested_ones_are_limited() -> None:
     prompts = {f"cot.{n}": "a" for n in range(5)}
-    write_json(tmp_path / "run.json", {"identity": {"prompts": prompts, "scheme": "cot", "k": 3}})
-    with pytest.raises(UsageError) as raised:
-        check_identity(tmp_path, {"prompts": {}, "scheme": "at-cot", "k": 3})
-    assert (
-        'with different settings: scheme was "cot", now "at-cot"; prompts.cot.0 was "a", now null; '
-        'prompts.cot.1 was "a", now null; prompts.cot.2 was "a", now null; 2 more of prompts. Use --name'
-    ) in str(raised.value)
+    recorded = {"prompts": prompts, "scheme": "cot", "k": 3}
+    assert list(differences(recorded, {"prompts": {}, "scheme": "at-cot", "k": 3})) == [
+        'scheme was "cot", now "at-cot"',
+        'prompts.cot.0 was "a", now null',
+        'prompts.cot.1 was "a", now null',
+        'prompts.cot.2 was "a", now null',
+        "2 more of prompts",
+    ]
 
 
-@pytest.mark.parametrize(
-    ("version", "hint"),
-    [
-        ("0.6.0", r"finish it with the version that began it: cts-async==0\.6\.0$"),
-        *(
-            (version, "repeat the original options to resume$")
-            for version in (__version__, None, 6, "0.6; rm -rf ~")
-        ),
-    ],
-)
-def test_refusal_names_another_version_that_began_the_run(tmp_path: Path, version: object, hint: str) -> None:
-    write_json(tmp_path / "run.json", {"identity": {"k": 1}, "version": version})
-    with pytest.raises(UsageError, match=hint):
-        check_identity(tmp_path, {"k": 3})
+@pytest.mark.parametrize("embedded", [False, True])
+def test_prompts_for_small_models_matter_to_the_embedded_model_alone(tmp_path: Path, embedded: bool) -> None:
+    """Versions up to 0.7 recorded their digests for every model."""
+    recorded = IDENTITY | {"prompts": {"judge.en": "a", "judge.small.en": "b"}}
+    write_json(tmp_path / "run.json", {"identity": recorded, "embedded": embedded})
+    resumed = resumed_identity(require_manifest(tmp_path), IDENTITY)
+    if embedded:
+        assert resumed is None
+    else:
+        assert resumed == recorded
+
+
+def test_field_that_is_null_is_as_one_that_is_absent(tmp_path: Path) -> None:
+    recorded = {name: value for name, value in IDENTITY.items() if name != "current_date"}
+    write_json(tmp_path / "run.json", {"identity": recorded})
+    manifest = require_manifest(tmp_path)
+    assert resumed_identity(manifest, IDENTITY) == IDENTITY
+    assert resumed_identity(manifest, IDENTITY | {"k": 1}) is None

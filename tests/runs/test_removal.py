@@ -77,6 +77,13 @@ def test_links_and_pipes_are_neither_followed_nor_removed(tmp_path: Path) -> Non
     assert tree(tmp_path / "runs") == ["ask/judgments", "ask/prompts", "ask/steps.jsonl", "ask/summary.json"]
 
 
+def test_folder_of_runs_may_be_a_link(tmp_path: Path) -> None:
+    run_of(tmp_path / "disk")
+    (tmp_path / "runs").symlink_to(tmp_path / "disk")
+    assert remove_run(tmp_path / "runs" / "ask") == ()
+    assert list((tmp_path / "disk").iterdir()) == []
+
+
 def test_what_is_no_run_directory_is_refused_unchanged(tmp_path: Path) -> None:
     run = run_of(tmp_path)
     (tmp_path / "link").symlink_to(run)
@@ -119,17 +126,40 @@ removal.remove_run(Path(sys.argv[1]))
 """
 
 
-@pytest.mark.parametrize("n_deleted", [0, 1, len(OURS) + 1])
-def test_killed_removal_leaves_no_run_and_the_next_finishes_it(tmp_path: Path, n_deleted: int) -> None:
+def check_finished(folder: Path) -> None:
+    """Check that an interrupted removal left no run, and that the next one finishes it."""
+    assert [path.name for path in folder.iterdir()] == [".removing-ask"]
+    assert list(folder.glob("*/run.json")) == []
+    assert finish_removals(folder) == {"ask": ("notes.txt",)}
+    assert tree(folder) == ["ask/notes.txt"]
+    assert finish_removals(folder) == {}
+
+
+def test_killed_removal_leaves_no_run_and_the_next_finishes_it(tmp_path: Path) -> None:
     run = run_of(tmp_path, *OURS, "notes.txt")
-    done = subprocess.run([sys.executable, "-c", KILLED, run, str(n_deleted)], check=False)
+    done = subprocess.run([sys.executable, "-c", KILLED, run, "1"], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert not run.exists()
-    assert [path.name for path in tmp_path.iterdir()] == [".removing-ask"]
-    assert list(tmp_path.glob("*/run.json")) == []
-    assert finish_removals(tmp_path) == {"ask": ("notes.txt",)}
-    assert tree(tmp_path) == ["ask/notes.txt"]
-    assert finish_removals(tmp_path) == {}
+    check_finished(tmp_path)
+
+
+@pytest.mark.parametrize("n_deleted", range(len(OURS) + 2))
+def test_removal_can_end_before_any_deletion(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_deleted: int
+) -> None:
+    run = run_of(tmp_path, *OURS, "notes.txt")
+    unlink, deleted = os.unlink, []
+
+    def unlink_some(name: str, *, dir_fd: int) -> None:
+        if len(deleted) == n_deleted:
+            raise KeyboardInterrupt
+        deleted.append(name)
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", unlink_some)
+    with pytest.raises(KeyboardInterrupt):
+        remove_run(run)
+    monkeypatch.undo()
+    check_finished(tmp_path)
 
 
 def test_removal_that_a_process_is_at_work_on_is_left_to_it(tmp_path: Path) -> None:

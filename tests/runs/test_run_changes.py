@@ -78,7 +78,7 @@ def test_sources_of_a_role_are_compared_whatever_the_system_is_called(before: Pa
         ("sources/lab.ask-k1.clarifier.py, now sources/lab.ask-k2.clarifier.py", "old", "new"),
         ("sources/lab.ask-k2.agent.sh", None, "only here"),
     ]
-    assert texts(after, before)[1] == ("sources/lab.ask-k2.agent.sh", "only here", None)
+    assert texts(after, before)[0] == ("sources/lab.ask-k2.agent.sh", "only here", None)
 
 
 def test_links_are_not_read_and_long_files_not_compared(

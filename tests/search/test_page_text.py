@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,20 @@ from cts_async.search.backends import page_text as module
 from cts_async.search.backends.page_text import answer_to, decoded, page_text
 
 ZH = "渡轮每天早上九点从旧码头开往小岛,星期一除外。成人票价为四欧元,儿童半价。" * 5
+
+
+def test_process_goes_on_where_the_system_has_no_limit_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on macOS."""
+    limited = []
+
+    def set_limit(kind: int, limit: tuple[int, int]) -> None:
+        if kind == resource.RLIMIT_AS:
+            raise ValueError("current limit exceeds maximum limit")
+        limited.append(kind)
+
+    monkeypatch.setattr(resource, "setrlimit", set_limit)
+    module.limit_memory()
+    assert limited == [resource.RLIMIT_CORE]
 
 
 @pytest.mark.parametrize(

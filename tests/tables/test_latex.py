@@ -48,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     long = [{"name": HOSTILE, "text": f"{n}{'x' * 200}"} for n in range(13)]
     columns = (Column(HOSTILE, text("name"), numeric=False), Column("[text]", text("text"), numeric=False))
     hostile = DataTable(f"hostile {HOSTILE}", HOSTILE, HOSTILE, columns, long, remarks=(HOSTILE,))
-    full = [*(one.table for one in all_tables(found)), replace(hostile, name="hostile")]
+    full = [*(one.table for one in all_tables(found, set())), replace(hostile, name="hostile")]
     main = results_table(found.compared, found.names)
     write_paper_files(folder / "tables", [main], full, "cts report runs --out 'a\nb'")
     return folder

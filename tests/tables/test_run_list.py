@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
@@ -9,10 +10,12 @@ from typing import Any
 
 import pytest
 from made_runs import Row, changed_manifest, made_run
+from rich.console import Console
 
 from cts_async.errors import InputError
 from cts_async.tables import run_list
 from cts_async.tables.run_list import ListedRun, RunCounts, list_runs, notes_on, runs_in, runs_table
+from cts_async.tables.table import print_table
 
 NOON = 1_900_000_000.0
 """2030-03-17 17:46:40 UTC."""
@@ -79,6 +82,23 @@ def test_current_summary_is_shown_and_an_older_one_is_not(tmp_path: Path) -> Non
     (run / "steps.jsonl").write_text("")
     os.utime(run / "steps.jsonl", (later, later))
     assert counts(run) == read
+
+
+def test_reused_steps_are_those_of_the_summary(tmp_path: Path) -> None:
+    run = version(tmp_path, "ask")
+    for reused, n_reused in ((7, 7), ({"steps": 41, "of_steps": 60}, 41), ({}, 0), ("x", 0), (None, 0)):
+        assert counts(summarised(run, reused=reused)).n_reused == n_reused
+
+
+def test_older_versions_are_dim_on_a_terminal(tmp_path: Path) -> None:
+    version(tmp_path, "ask")
+    version(tmp_path, "ask.v2", "10:00", run_version=2)
+    file = io.StringIO()
+    console = Console(file=file, width=120, force_terminal=True, color_system="standard", emoji=False)
+    print_table(console, runs_table(list_runs(runs_in(tmp_path)), tmp_path, NOON))
+    newest, older = [line for line in file.getvalue().splitlines() if "1/1" in line]
+    assert "\x1b[2m" not in newest
+    assert "\x1b[2m  ask" in older
 
 
 @pytest.mark.parametrize(

@@ -62,8 +62,8 @@ def open_judgments(
     """Index the corpus and read the judgments, before anything is paid for; None without a corpus.
 
     Raises UsageError or InputError for an unknown measure or published dataset, a relevance level above the only grade
-    of pseudo-judgments, a corpus, re-ranker or qrels that cannot be read, and for qrels that judge no instance or no
-    document of the corpus.
+    of pseudo-judgments, a corpus, re-ranker or qrels that cannot be read, for qrels that judge no instance or no
+    document of the corpus, and as `retrieval.check_evaluator`.
     """
     from cts_async.search.backends.corpus import Corpus
     from cts_async.search.rankers import CrossEncoderRanker
@@ -77,6 +77,7 @@ def open_judgments(
     path = config.corpus or dataset.corpus
     if path is None:
         return None
+    retrieval.check_evaluator()
     by_people, judges = None, retrieval.PSEUDO_JUDGMENTS
     corpus = Corpus.open(path)
 

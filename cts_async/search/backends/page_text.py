@@ -16,6 +16,7 @@ import re
 import resource
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import BinaryIO, Final
 
 _MEMORY_BYTES: Final = 2 << 30
@@ -167,6 +168,14 @@ def answer_to(data: bytes, kind: str, charset: str, max_chars: int) -> dict[str,
     return {"title": title[:1000], "text": text[:max_chars], "chars": len(text)}
 
 
+def limit_memory() -> None:
+    """Limit the memory of this process: a page may grow without end while it is parsed."""
+    # macOS has no such limit, and refuses to set one.
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer requests until standard input ends."""
     while line := requests.readline():
@@ -178,7 +187,5 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
-    # A page may grow without end while it is parsed.
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    limit_memory()
     serve(sys.stdin.buffer, sys.stdout.buffer)

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 
 import anyio.to_thread
 
+from cts_async.engine.reuse import ReuseRule
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import StepError, UnusableOutput
 from cts_async.records import Source, ToolUse
@@ -211,7 +212,14 @@ class _Visit:
 
         key = step_key("evidence", ctx.job.id, tools.identity, self.url, self.goal, self.max_chars)
         title, evidence = await ctx.step(
-            Step(name=self.step, key=key, execute=execute, decode=read_evidence, request={"url": self.url})
+            Step(
+                name=self.step,
+                key=key,
+                execute=execute,
+                decode=read_evidence,
+                request={"url": self.url},
+                reuse=ReuseRule.FIXED,
+            )
         )
         return title, evidence, key
 

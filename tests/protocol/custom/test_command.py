@@ -159,7 +159,7 @@ def test_command_that_floods_a_stream_is_answered_all_the_same(tmp_path: Path, r
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("while True: print('nothing but noise ' * 10)", "wrote 16 MiB of lines that answer no request"),
+        ("while True: print('nothing but noise ' * 500)", "wrote 16 MiB of lines that answer no request"),
         ("while True: sys.stdout.write('x' * 65536)", "wrote a line of more than 16 MiB"),
         ("os.close(1); time.sleep(60)", "exit status -9"),
         ("sys.stderr.write('\\x1b[2Jred\\x07 alert\\r\\n'); sys.exit(5)", "exit status 5: [2Jred  alert"),

@@ -39,6 +39,7 @@ from cts_async.protocol.custom.players import THREAD
 from cts_async.protocol.custom.sources import custom_role
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import open_resources, open_search
+from cts_async.runs.manifest import manifest_of
 
 PROVIDER = Settings()
 
@@ -117,14 +118,14 @@ def test_a_killed_run_repeats_no_call_that_had_ended(tmp_path: Path) -> None:
     assert model_steps == 28
 
 
-def test_a_changed_file_is_another_system_and_refused_under_the_same_name(tmp_path: Path) -> None:
+def test_a_changed_file_makes_a_version(tmp_path: Path) -> None:
     path = script(tmp_path, "my_lab.py", FUNCTION)
     played(tmp_path, f"{path}:ask", FakeProvider(PROVIDER), limit=1)
     other = tmp_path / "other"
     other.mkdir()
     changed = script(other, "my_lab.py", FUNCTION + "# changed\n")
-    with pytest.raises(UsageError, match="different settings"):
-        played(tmp_path, f"{changed}:ask", FakeProvider(PROVIDER), limit=1)
+    played(tmp_path, f"{changed}:ask", FakeProvider(PROVIDER), limit=1)
+    assert manifest_of(tmp_path / "runs/run.v2").changed == ("clarifier (my_lab.ask)",)
 
 
 BAD_IMPORTS = """
