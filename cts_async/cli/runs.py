@@ -146,7 +146,7 @@ def remove(
 
     Example: cts runs rm runs/hard518-gpt-k3 runs/hard518-gpt-k1 --yes
     """
-    from cts_async.errors import UsageError
+    from cts_async.errors import InputError, UsageError
     from cts_async.runs.dependents import find_dependents, is_being_written
     from cts_async.runs.files import run_named
     from cts_async.runs.manifest import manifest_of
@@ -156,10 +156,13 @@ def remove(
     # By resolved path of its folder: two words may name one run. A run that is a link itself is refused.
     places: dict[Path, Path] = {}
     for word in named_runs:
-        # A removal that was interrupted, typed again.
-        if Path(word).name in finished:
-            continue
-        directory = run_named(word, _RUNS)
+        try:
+            directory = run_named(word, _RUNS)
+        except InputError:
+            # An interrupted removal, typed again.
+            if Path(word).name in finished:
+                continue
+            raise
         if directory.name in ("", ".."):  # `cts runs rm .` within it
             directory = Path(os.path.abspath(directory))
         places[directory.parent.resolve() / directory.name] = directory

@@ -486,19 +486,25 @@ def _sectioned_tables(
     groups: Sequence[RunsCompared], *, main_only: bool, all_pairs: bool
 ) -> Iterator[DataTable]:
     """Yield the tables of several groups: a section for each, under the same judge; else under each group's first."""
-    with_gains = any(group.baseline for group in groups)
     judges: dict[str, None] = {}
+    first_judges: set[str] = set()
     for group in groups:
         judges.update(dict.fromkeys(judged.judge for judged in group.judged))
+        first_judges.update(judged.judge for judged in group.judged[:1])
+    style = SectionStyle(
+        with_gains=any(group.baseline for group in groups),
+        heading_has_judge=main_only and len(first_judges) > 1,
+    )
     # "" stands for each group's own first judge.
     for judge in [""] if main_only else list(judges):
         sections: list[tuple[str, list[DataTable]]] = []
         for group in groups:
             for judged in _judged_by(group, judge):
-                tables = judged_tables(judged, group, all_pairs=all_pairs, with_gains=with_gains)
-                sections.append(
-                    (group.marked_heading, [with_caveats(table, group.caveats) for table in tables])
-                )
+                heading = group.marked_heading
+                if style.heading_has_judge:
+                    heading += f"; judge {judged.judge}"
+                tables = judged_tables(judged, group, all_pairs=all_pairs, style=style)
+                sections.append((heading, [with_caveats(table, group.caveats) for table in tables]))
         yield from in_sections(sections)
     others: list[tuple[str, list[DataTable]]] = []
     for group in groups:
@@ -514,21 +520,32 @@ def _judged_by(group: RunsCompared, judge: str) -> tuple[Judged, ...]:
     return tuple(judged for judged in group.judged if judged.judge == judge)
 
 
-def judged_tables(
-    judged: Judged, compared: RunsCompared, *, all_pairs: bool, with_gains: bool | None = None
-) -> Iterator[DataTable]:
-    """Yield leaderboard, intervals and tests under one judge.
+@dataclass(frozen=True, slots=True)
+class SectionStyle:
+    """How the tables of a group are written that are a section of the tables of several groups."""
 
-    `with_gains` is whether means are headed as having differences beside them: by default if there is a baseline, and
-    in a table of several groups if any of them has one.
-    """
-    if with_gains is None:
-        with_gains = bool(compared.baseline)
-    yield _leaderboard_table(judged, compared, with_gains=with_gains)
+    with_gains: bool
+    """Means are headed as having differences beside them, since those of some group have."""
+    heading_has_judge: bool
+    """The heading of a section names its judge, so that the caption is the same for all of them."""
+
+
+def judged_tables(
+    judged: Judged, compared: RunsCompared, *, all_pairs: bool, style: SectionStyle | None = None
+) -> Iterator[DataTable]:
+    """Yield leaderboard, intervals and tests under one judge; with a `style` as sections of larger tables."""
+    yield _leaderboard_table(judged, compared, style)
     if any(standing.gain for standing in judged.standings):
-        yield _interval_table(judged, compared.baseline)
+        yield _interval_table(judged, compared.baseline, style)
     if judged.pairs:
-        yield _pairs_table(judged, compared, all_pairs=all_pairs)
+        yield _pairs_table(judged, compared, style, all_pairs=all_pairs)
+
+
+def _caption(judged: Judged, style: SectionStyle | None, *parts: str) -> str:
+    """The caption of a table under a judge, who is named unless the heading of the section names it."""
+    if style is None or not style.heading_has_judge:
+        parts = (f"judge {judged.judge}", *parts)
+    return "; ".join(parts)
 
 
 def judges_tables(compared: RunsCompared) -> Iterator[DataTable]:
@@ -540,7 +557,7 @@ def judges_tables(compared: RunsCompared) -> Iterator[DataTable]:
         yield _stability_table(compared.stabilities)
 
 
-def _leaderboard_table(judged: Judged, compared: RunsCompared, *, with_gains: bool) -> DataTable:
+def _leaderboard_table(judged: Judged, compared: RunsCompared, style: SectionStyle | None) -> DataTable:
     """The leaderboard (paper, tables 2 and 6)."""
     baseline = compared.baseline
     rows: list[dict[str, Any]] = []
@@ -555,12 +572,12 @@ def _leaderboard_table(judged: Judged, compared: RunsCompared, *, with_gains: bo
         Column("k", lambda row: str(row["k"] or "-")),
     ]
     remarks: list[str] = []
-    caption = f"judge {judged.judge}"
+    caption = _caption(judged, style)
     heading = "mean"
-    if with_gains:
+    if baseline or (style and style.with_gains):
         heading = "mean (Δ)"
     if baseline:
-        caption += f"; Δ is the mean paired difference to {baseline}"
+        caption = _caption(judged, style, f"Δ is the mean paired difference to {baseline}")
     if judged.n_differs:
         # Means over different instances do not rank systems: those over the common ones do.
         columns.append(Column(heading, _mean))
@@ -629,7 +646,7 @@ def _mean(row: Row) -> str:
     return f"{mean} ({row['delta']:+.3f})"
 
 
-def _interval_table(judged: Judged, baseline: str) -> DataTable:
+def _interval_table(judged: Judged, baseline: str, style: SectionStyle | None) -> DataTable:
     """Intervals of the differences (paper, table 3)."""
     gains: list[Difference] = []
     rows: list[dict[str, Any]] = []
@@ -645,9 +662,11 @@ def _interval_table(judged: Judged, baseline: str) -> DataTable:
         Column("95 % CI", _interval),
     )
     remarks = interval_notes(gains)
-    caption = (
-        f"judge {judged.judge}; paired bootstrap, 95 % CI, over the instances scored in both; differ: those whose two "
-        "scores are not the same"
+    caption = _caption(
+        judged,
+        style,
+        "paired bootstrap, 95 % CI, over the instances scored in both",
+        "differ: those whose two scores are not the same",
     )
     title = f"Mean improvement over {baseline}"
     return DataTable("intervals", title, caption, columns, rows, remarks=remarks)
@@ -666,7 +685,9 @@ def _interval(row: Row) -> str:
     return interval
 
 
-def _pairs_table(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> DataTable:
+def _pairs_table(
+    judged: Judged, compared: RunsCompared, style: SectionStyle | None, *, all_pairs: bool
+) -> DataTable:
     """Permutation tests with Holm's correction, the difference that each can detect, and the n that it needs."""
     n_tests, baseline, shown = len(judged.pairs), compared.baseline, judged.pairs
     # The correction is for all pairs, whichever are shown.
@@ -693,10 +714,14 @@ def _pairs_table(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> 
         level = f"{ALPHA}"
     if compared.against_baseline:
         family = f"{counted(n_tests, 'test')} against {baseline}"
+    explained_level = level
+    if style is not None:
+        # The same for all sections: each has its own number of tests in its caption.
+        explained_level = f"{ALPHA} / m, the strictest of Holm's levels for the m tests of a group"
     remarks = [
         f"p by sign flips: exact for at most {EXACT} differing instances, by the normal distribution from {MANY:,}. "
-        f"detects: the true difference that n instances show in {POWER:.0%} of cases at {level}; n needed: how many "
-        "would show this one there. - where too few differ to show any, or all differ by the same."
+        f"detects: the true difference that n instances show in {POWER:.0%} of cases at {explained_level}; n needed: "
+        "how many would show this one there. - where too few differ to show any, or all differ by the same."
     ]
     n_significant = n_hopeless = 0
     for pair in judged.pairs:
@@ -707,7 +732,7 @@ def _pairs_table(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> 
             f"Shown are {len(shown)} of {n_tests} pairs, of which {n_significant} differ at {ALPHA}; --pairs shows them "
             "all."
         )
-    caption = f"judge {judged.judge}; Holm over {family}"
+    caption = _caption(judged, style, f"Holm over {family}")
     fewest = min(pair.n for pair in judged.pairs)
     if n_hopeless:
         caption += f". Too few instances differ in {n_hopeless} of {n_tests} tests for any p to reach {level}"

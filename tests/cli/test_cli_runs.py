@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -184,6 +185,11 @@ def test_interrupted_removal_is_finished_by_the_next_command(cts: Cts) -> None:
     done = cts("runs", "rm", "ask")
     assert (done.code, done.err) == (0, "finished the interrupted removal of ask\n")
     assert list(Path("runs").iterdir()) == [second]
+    # The name may be taken again: then its run is meant.
+    Path("runs/.removing-ask.v2").mkdir()
+    shutil.copytree(second, "runs/.removing-ask.v2/ask.v2")
+    assert cts("runs", "rm", "ask.v2", "--yes").code == 0
+    assert list(Path("runs").iterdir()) == []
 
 
 def test_escapes_in_names_are_not_printed_when_removing(cts: Cts) -> None:

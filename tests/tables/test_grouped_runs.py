@@ -143,6 +143,25 @@ def test_tables_have_a_section_for_each_group(two_agents: Path) -> None:
     assert text.count("\\midrule") == 2
 
 
+def test_sections_under_different_judges_name_them(tmp_path: Path) -> None:
+    """Each group is shown under its own first judge, and under one that is asked for where it has it."""
+    for agent, judges in (("a", "xy"), ("b", "y")):
+        for label in ("orig", "gpt-k1"):
+            labels = dict.fromkeys(judges, "p")
+            rows = [Row("q", labels=labels)]
+            made_run(tmp_path, label=label, rows=rows, name=f"{label}+{agent}", players={"agent": agent})
+    compared = compare_runs([str(tmp_path)])
+    table = leaderboard(compared)
+    assert table.caption == "Δ is the mean paired difference to orig"
+    assert {row["group"] for row in table.rows} == {"agent a; judge x", "agent b; judge y"}
+    table = leaderboard(compare_runs([str(tmp_path)], judges=["y"]))
+    assert table.caption == "judge y; Δ is the mean paired difference to orig"
+    compared = compare_runs([str(tmp_path)], judges=["x"])
+    assert [group.heading for group in compared.groups] == ["agent a"]
+    (note,) = [note for note in compared.notes if note.startswith("agent b")]
+    assert note == "agent b: not compared, since no run here was judged by 'x'; there are y."
+
+
 def test_best_value_is_marked_in_each_section(tmp_path: Path) -> None:
     """Ten instances differ alike, so that kimi is better than gpt in both groups, though worse than in the other."""
     for agent, low, high in (("a", 10, 20), ("b", 50, 60)):
