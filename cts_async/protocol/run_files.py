@@ -403,15 +403,22 @@ def with_judges(
     """The manifest's record of further judges, with `judges` (what determines their verdicts, by name) added.
 
     Also, by name, what changed of the judges whose file has verdicts of other settings: it has to be set aside, since a
-    file has the verdicts of one judge only. A file of which nothing is recorded is accepted.
+    file has the verdicts of one judge only. A file of which nothing is recorded is accepted. Raises UsageError for a
+    judge of the run itself whose settings were others: its verdicts belong to the run.
     """
     recorded = dict(manifest.further_judges)
     changed: dict[str, list[str]] = {}
     for name, settings in judges.items():
         path = judgments_path(manifest.directory, name)
+        is_recorded = name in recorded
         before = recorded.get(name) or _settings_in_run(manifest, name, settings.get("prompts") or ())
         changes = list(differences(before, settings)) if before else []
         if changes and path.exists() and path.stat().st_size:
+            if not is_recorded:
+                raise UsageError(
+                    f"{path} has verdicts by another {name}, a judge of the run itself: {'; '.join(changes)}. Use "
+                    "another name for the new judge, or repeat the run's own command, which makes a version of the run"
+                )
             changed[name] = changes
         recorded[name] = settings
     return recorded, changed
