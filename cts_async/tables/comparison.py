@@ -50,6 +50,7 @@ NO_ANSWERS: Final = (
     "no instance of these runs has an answer yet, so there is nothing to judge or compare: repeat a run's command to "
     "resume it, with --retry-failed to retry what failed"
 )
+_LEADERBOARD: Final = "leaderboard"
 MOST_TIED: Final = 8
 """Systems tied with the best one that a sentence names."""
 MOST_PAIRS: Final = 36
@@ -482,6 +483,12 @@ def comparison_tables(compared: RunsCompared, *, main_only: bool, all_pairs: boo
         yield with_caveats(table, compared.caveats)
 
 
+def leaderboard_of(compared: RunsCompared) -> DataTable:
+    """Return the leaderboard of all groups under the first judge of each; some group must be judged."""
+    tables = comparison_tables(compared, main_only=True, all_pairs=False)
+    return next(table for table in tables if table.name == _LEADERBOARD)
+
+
 def _sectioned_tables(
     groups: Sequence[RunsCompared], *, main_only: bool, all_pairs: bool
 ) -> Iterator[DataTable]:
@@ -605,7 +612,7 @@ def _leaderboard_table(judged: Judged, compared: RunsCompared, style: SectionSty
     if any(row["judge_is"] for row in rows):
         remarks.append(OWN_NOTE)
     return DataTable(
-        "leaderboard",
+        _LEADERBOARD,
         "restore_score_100",
         caption,
         columns,
