@@ -77,6 +77,8 @@ class RunsCompared:
     """What distinguishes the group from the others; "" for a group alone."""
     others: tuple[RunsCompared, ...] = ()
     """The other groups, of the one last worked on only; nothing is compared between groups."""
+    common_notes: tuple[str, ...] = ()
+    """Notes on several groups together, in the first."""
 
     @property
     def groups(self) -> tuple[RunsCompared, ...]:
@@ -146,7 +148,9 @@ def compare_runs(
     if not compared:
         raise problems[0]
     first, *others = compared
-    return replace(first, notes=(*notes, *first.notes), others=tuple(others))
+    if others:
+        return replace(first, common_notes=tuple(notes), others=tuple(others))
+    return replace(first, notes=(*notes, *first.notes))
 
 
 def _read_groups(groups: Sequence[ComparableRuns], notes: list[str]) -> list[tuple[ComparableRuns, Board]]:
@@ -367,6 +371,7 @@ def comparison_json(compared: RunsCompared) -> dict[str, Any]:
         for group in compared.groups:
             head = {"group": group.heading, "agent": group.agent or None}
             groups.append(head | _group_json(group))
+        result["notes"] = [*compared.common_notes, *compared.notes]
         result["groups"] = groups
     return result
 
@@ -395,10 +400,13 @@ def _group_json(compared: RunsCompared) -> dict[str, Any]:
 
 
 def printed_notes(compared: RunsCompared) -> list[str]:
-    """Return the notes to be printed below the tables: those of a further group behind its heading."""
-    notes = list(compared.notes)
-    for group in compared.others:
-        notes += [f"{group.heading}: {note}" for note in group.notes]
+    """Return the notes to be printed below the tables: those of one of several groups behind its heading."""
+    notes = list(compared.common_notes)
+    for group in compared.groups:
+        if group.heading:
+            notes += [f"{group.heading}: {note}" for note in group.notes]
+        else:
+            notes += group.notes
     for caveat in caveats_in(chain.from_iterable(group.caveats for group in compared.groups)):
         headings = [group.heading for group in compared.groups if caveat in group.caveats]
         if len(headings) == len(compared.groups):
