@@ -211,30 +211,6 @@ def run_folders(
     return files.without((run.path for run in runs), files.is_gold_build)
 
 
-def group_by_agent(paths: Iterable[Path]) -> dict[str, list[Path]]:
-    """Group runs whose gains can be compared, by agent, where there are runs of orig by several agents.
-
-    Runs that name no agent go with every one. Below two such origs all are one group, "".
-    """
-    agents = {path: _agent(path) for path in paths}
-    agents_of_orig = {agent for path, agent in agents.items() if _is_orig(path)}
-    if len(agents_of_orig) < 2:
-        return {"": list(agents)}
-    groups: dict[str, list[Path]] = {}
-    for name in sorted(set(agents.values()) - {""}):
-        groups[name] = [path for path, agent in agents.items() if agent in (name, "")]
-    return groups
-
-
-def _agent(path: Path) -> str:
-    """The run's agent; "" without a search, or a manifest."""
-    return manifest_of(path).agent
-
-
-def _is_orig(path: Path) -> bool:
-    return manifest_of(path).identity.system == ORIG
-
-
 def check_same_data(paths: Iterable[Path]) -> None:
     """Raise UsageError if runs are over different data or judged by different gold: their scores cannot be paired.
 

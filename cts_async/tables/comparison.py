@@ -170,10 +170,10 @@ def _read_groups(groups: Sequence[ComparableRuns], notes: list[str]) -> list[tup
 
 
 def _groups_note(boards: Sequence[tuple[ComparableRuns, Board]]) -> str:
-    note = (
-        f"{len(boards)} groups, each with its own orig, ranks and tests: nothing is compared between them. To compare "
-        "two runs of different agents, name these two."
-    )
+    note = f"{len(boards)} groups, each with its own orig, ranks and tests: nothing is compared between them."
+    # Scores by another gold cannot be paired at all.
+    if len({group.agent for group, _ in boards}) > 1:
+        note += " To compare two runs of different agents, name these two."
     for group, _ in boards:
         if group.without_agent:
             paths = join_first([str(run.path) for run in group.without_agent])

@@ -183,7 +183,9 @@ def test_changed_gold_is_a_group_with_the_orig_that_was_judged_by_it(tmp_path: P
         "agent a; gold fedcba98": {"orig": None, "gpt-k1": 10.0},
         "agent a; gold 01234567": {"orig": None, "kimi-k1": 20.0},
     }
-    assert not any("left out" in note for note in compared.common_notes)
+    assert compared.common_notes == (
+        "2 groups, each with its own orig, ranks and tests: nothing is compared between them.",
+    )
     # Then kimi is run again, and nothing needs the old orig any more.
     run(tmp_path, "kimi-k1", 60, day=3, version=2, gold="fedcba9876")
     compared = compare_runs([str(tmp_path)])
