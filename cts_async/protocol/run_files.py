@@ -361,7 +361,8 @@ def _write_texts(directory: Path, subfolder: str, texts: Mapping[str, str]) -> N
 
 
 def _stamp() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    # Finer than seconds: of two versions the one that was worked on last is the newest.
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 # --- Further judges of a finished run

@@ -198,12 +198,14 @@ def run_folders(
         for path in files.matching(word) or [word]:
             by_path[path] = by_path.get(path, False) or path == word
     # A run may be named by itself and by its folder: it stands where it was named first.
-    found: dict[Path, bool] = {}
+    runs_by_directory: dict[Path, RunPath] = {}
     for path in files.without(by_path, files.is_report):
         for directory in files.runs_at(path):
             is_word = directory == path and by_path[path]
-            found[directory] = found.get(directory, False) or is_word
-    runs = [RunPath(directory, named=is_word, by_path=is_word) for directory, is_word in found.items()]
+            if directory in runs_by_directory:
+                is_word = is_word or runs_by_directory[directory].by_path
+            runs_by_directory[directory] = RunPath(directory, named=is_word, by_path=is_word)
+    runs = list(runs_by_directory.values())
     if not all_versions:
         runs = without_older_versions(runs, on_note, remedy)
     return files.without((run.path for run in runs), files.is_gold_build)
