@@ -410,11 +410,11 @@ def with_judges(
     changed: dict[str, list[str]] = {}
     for name, settings in judges.items():
         path = judgments_path(manifest.directory, name)
-        is_recorded = name in recorded
-        before = recorded.get(name) or _settings_in_run(manifest, name, settings.get("prompts") or ())
+        settings_in_run = _settings_in_run(manifest, name, settings.get("prompts") or ())
+        before = recorded.get(name) or settings_in_run
         changes = list(differences(before, settings)) if before else []
         if changes and path.exists() and path.stat().st_size:
-            if not is_recorded:
+            if settings_in_run is not None:
                 raise UsageError(
                     f"{path} has verdicts by another {name}, a judge of the run itself: {'; '.join(changes)}. Use "
                     "another name for the new judge, or repeat the run's own command, which makes a version of the run"
