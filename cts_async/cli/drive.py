@@ -25,7 +25,7 @@ from cts_async.engine.events import Events, Subscriber
 from cts_async.engine.processes import collect_seldom, require_open_files
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped, UsageError, reason_to_stop
 from cts_async.llm.model import unpriced_models
-from cts_async.tables.output import print_notes, print_plainly
+from cts_async.tables.output import counted, print_notes, print_plainly
 from cts_async.watch.progress import Progress, RunGroup, periodic, writing_live
 from cts_async.watch.screen import LiveScreen, progress_line
 
@@ -166,9 +166,7 @@ def reuse_lines(versions: Iterable[ChosenVersion], summaries: Iterable[RunSummar
         if spent.reused is not None:
             n_steps = spent.steps + spent.reused.steps
             separator = "; " if version.announcement else ": "
-            text += (
-                f"{separator}{spent.reused.steps:,} of {n_steps:,} steps reused, {spent.calls:,} new calls"
-            )
+            text += f"{separator}{spent.reused.steps:,} of {n_steps:,} steps reused, {counted(spent.calls, 'new call')}"
         elif not version.announcement:
             continue
         yield f"{text}."

@@ -645,7 +645,7 @@ def _runs_with_agent(plan: Plan) -> Iterator[Manifest]:
 
 def reuse_of(config: CommandConfig, folder: Path) -> Reuse:
     """Where a command whose runs are in `folder` looks for steps of other runs."""
-    return Reuse(folder, others=config.reuse, shares_sampled=config.share_sampled)
+    return Reuse(folder, other_folders=config.reuse, shares_sampled=config.share_sampled)
 
 
 def _check_published(config: RunConfig) -> None:

@@ -261,7 +261,7 @@ def plan_judging(
         targets = [_target_of_run(run, judges, config.limit) for run in distinct.values()]
         folders = list(dict.fromkeys(run.absolute().parent for run in distinct.values()))
         others = tuple(folders[1:]) + config.reuse
-        reuse = Reuse(folders[0], others=others, shares_sampled=config.share_sampled)
+        reuse = Reuse(folders[0], other_folders=others, shares_sampled=config.share_sampled)
         version = ChosenVersion(out, is_new=False, reuses=not (config.new or config.no_reuse))
     else:
         assert config.out
@@ -303,7 +303,7 @@ def _reuse_of_candidates(out: Path, config: JudgeConfig) -> Reuse:
     return Reuse(
         out.absolute().parent,
         parts=tuple(versions) or (out,),
-        others=tuple(others),
+        other_folders=tuple(others),
         shares_sampled=config.share_sampled,
     )
 

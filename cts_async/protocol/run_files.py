@@ -361,7 +361,8 @@ def _write_texts(directory: Path, subfolder: str, texts: Mapping[str, str]) -> N
 
 
 def _stamp() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    # Finer than seconds: of two versions the one that was worked on last is the newest.
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 # --- Further judges of a finished run
@@ -402,15 +403,22 @@ def with_judges(
     """The manifest's record of further judges, with `judges` (what determines their verdicts, by name) added.
 
     Also, by name, what changed of the judges whose file has verdicts of other settings: it has to be set aside, since a
-    file has the verdicts of one judge only. A file of which nothing is recorded is accepted.
+    file has the verdicts of one judge only. A file of which nothing is recorded is accepted. Raises UsageError for a
+    judge of the run itself whose settings were others: its verdicts belong to the run.
     """
     recorded = dict(manifest.further_judges)
     changed: dict[str, list[str]] = {}
     for name, settings in judges.items():
         path = judgments_path(manifest.directory, name)
-        before = recorded.get(name) or _settings_in_run(manifest, name, settings.get("prompts") or ())
+        settings_in_run = _settings_in_run(manifest, name, settings.get("prompts") or ())
+        before = recorded.get(name) or settings_in_run
         changes = list(differences(before, settings)) if before else []
         if changes and path.exists() and path.stat().st_size:
+            if settings_in_run is not None:
+                raise UsageError(
+                    f"{path} has verdicts by another {name}, a judge of the run itself: {'; '.join(changes)}. Use "
+                    "another name for the new judge, or repeat the run's own command, which makes a version of the run"
+                )
             changed[name] = changes
         recorded[name] = settings
     return recorded, changed

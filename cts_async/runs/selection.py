@@ -198,39 +198,17 @@ def run_folders(
         for path in files.matching(word) or [word]:
             by_path[path] = by_path.get(path, False) or path == word
     # A run may be named by itself and by its folder: it stands where it was named first.
-    found: dict[Path, bool] = {}
+    runs_by_directory: dict[Path, RunPath] = {}
     for path in files.without(by_path, files.is_report):
         for directory in files.runs_at(path):
             is_word = directory == path and by_path[path]
-            found[directory] = found.get(directory, False) or is_word
-    runs = [RunPath(directory, named=is_word, by_path=is_word) for directory, is_word in found.items()]
+            if directory in runs_by_directory:
+                is_word = is_word or runs_by_directory[directory].by_path
+            runs_by_directory[directory] = RunPath(directory, named=is_word, by_path=is_word)
+    runs = list(runs_by_directory.values())
     if not all_versions:
         runs = without_older_versions(runs, on_note, remedy)
     return files.without((run.path for run in runs), files.is_gold_build)
-
-
-def group_by_agent(paths: Iterable[Path]) -> dict[str, list[Path]]:
-    """Group runs whose gains can be compared, by agent, where there are runs of orig by several agents.
-
-    Runs that name no agent go with every one. Below two such origs all are one group, "".
-    """
-    agents = {path: _agent(path) for path in paths}
-    agents_of_orig = {agent for path, agent in agents.items() if _is_orig(path)}
-    if len(agents_of_orig) < 2:
-        return {"": list(agents)}
-    groups: dict[str, list[Path]] = {}
-    for name in sorted(set(agents.values()) - {""}):
-        groups[name] = [path for path, agent in agents.items() if agent in (name, "")]
-    return groups
-
-
-def _agent(path: Path) -> str:
-    """The run's agent; "" without a search, or a manifest."""
-    return manifest_of(path).agent
-
-
-def _is_orig(path: Path) -> bool:
-    return manifest_of(path).identity.system == ORIG
 
 
 def check_same_data(paths: Iterable[Path]) -> None:

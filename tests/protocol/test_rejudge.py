@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -601,22 +602,40 @@ OTHER = {"model": {"model": "mine-2"}, "prompts": PROMPTS}
 OF_A_RUN = {"identity": {"models": {"judge mine": MINE["model"]}, "prompts": {**PROMPTS, "agent.en": "2b"}}}
 
 
-@pytest.mark.parametrize("written", [{"further_judges": {"mine": MINE}}, OF_A_RUN])
-def test_judge_name_is_bound_to_its_model_while_its_verdicts_exist(
-    tmp_path: Path, written: dict[str, Any]
-) -> None:
-    manifest = tolerant_manifest(written, tmp_path)
+@pytest.fixture
+def judged_by_mine(tmp_path: Path) -> Path:
     path = tmp_path / "judgments" / "mine.jsonl"
     path.parent.mkdir()
     path.write_text('{"id": "q1"}\n')
+    return path
+
+
+STRICTER = {**MINE, "prompts": {"judge.en": "3c"}}
+CHANGES: list[tuple[dict[str, Any], str]] = [
+    (OTHER, 'model.model was "mine-1", now "mine-2"'),
+    (STRICTER, 'prompts.judge.en was "1a", now "3c"'),
+]
+
+
+@pytest.mark.parametrize(("settings", "change"), CHANGES)
+def test_changed_further_judge_is_named_while_its_verdicts_exist(
+    judged_by_mine: Path, settings: dict[str, Any], change: str
+) -> None:
+    manifest = tolerant_manifest({"further_judges": {"mine": MINE}}, judged_by_mine.parents[1])
     assert with_judges(manifest, {"mine": MINE}) == ({"mine": MINE}, {})
-    changes = ['model.model was "mine-1", now "mine-2"']
-    assert with_judges(manifest, {"mine": OTHER}) == ({"mine": OTHER}, {"mine": changes})
-    stricter = {**MINE, "prompts": {"judge.en": "3c"}}
-    changes = ['prompts.judge.en was "1a", now "3c"']
-    assert with_judges(manifest, {"mine": stricter}) == ({"mine": stricter}, {"mine": changes})
-    path.unlink()
-    assert with_judges(manifest, {"mine": OTHER}) == ({"mine": OTHER}, {})
+    assert with_judges(manifest, {"mine": settings}) == ({"mine": settings}, {"mine": [change]})
+    judged_by_mine.unlink()
+    assert with_judges(manifest, {"mine": settings}) == ({"mine": settings}, {})
+
+
+@pytest.mark.parametrize(("settings", "change"), CHANGES)
+def test_changed_judge_of_the_run_itself_is_refused(
+    judged_by_mine: Path, settings: dict[str, Any], change: str
+) -> None:
+    manifest = tolerant_manifest(OF_A_RUN, judged_by_mine.parents[1])
+    assert with_judges(manifest, {"mine": MINE}) == ({"mine": MINE}, {})
+    with pytest.raises(UsageError, match=f"a judge of the run itself: {re.escape(change)}. Use another name"):
+        with_judges(manifest, {"mine": settings})
 
 
 def test_damaged_note_in_the_manifest_is_named(tmp_path: Path) -> None:
