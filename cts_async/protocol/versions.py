@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -145,21 +144,16 @@ def choose_date(
     series: Iterable[Series],
     resumes: Callable[[str], bool],
     folder: Callable[[], Iterable[Manifest]],
+    today: str,
 ) -> tuple[str, str]:
     """The date in the agent's prompt, and the name of the run that it is taken from ("" for none).
 
     As `typed`; else that of a version which `resumes` with it; else that of the run that was worked on last in `folder`,
-    which has those over the same data by the same agent; else today's.
+    which has those over the same data by the same agent; else `today`.
     """
     if typed:
         return typed, ""
-    dates: dict[str, str] = {}
-    for one_series in series:
-        for version in one_series.versions():
-            recorded = manifest_of(version.directory).identity.current_date
-            if recorded:
-                dates.setdefault(recorded, version.directory.name)
-    for recorded, name in dates.items():
+    for recorded, name in recorded_dates(series).items():
         if resumes(recorded):
             return recorded, name
     latest: Manifest | None = None
@@ -170,7 +164,18 @@ def choose_date(
             latest = manifest
     if latest is not None:
         return latest.identity.current_date, latest.directory.name
-    return date.today().isoformat(), ""
+    return today, ""
+
+
+def recorded_dates(series: Iterable[Series]) -> dict[str, str]:
+    """The dates in the agent's prompt of all versions, each with the name of a version's directory."""
+    dates: dict[str, str] = {}
+    for one_series in series:
+        for version in one_series.versions():
+            recorded = manifest_of(version.directory).identity.current_date
+            if recorded:
+                dates.setdefault(recorded, version.directory.name)
+    return dates
 
 
 # --- Steps of other runs
