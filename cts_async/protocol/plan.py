@@ -520,7 +520,7 @@ def draft_plan(
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     toolbox = open_toolbox(config.tools)
     roles = _with_page_reader(choose_roles(config, catalogue.roles, web=search.web), custom)
-    if (config.agent_mode or config.agent_settings) and roles.agent in custom:
+    if (config.agent_mode == "as-published" or config.agent_settings) and roles.agent in custom:
         raise UsageError(
             f"{roles.agent} is code of yours, and has no agent mode: leave out --agent-mode and --agent-setting"
         )
