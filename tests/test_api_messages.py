@@ -20,7 +20,7 @@ OF_OTHER_COMMANDS = (
     *("datasets/inspect.py", "analysis/retrieval.py"),
 )
 """Messages that no function of the API can raise: of cts gold, converse, audit, data and at-cot."""
-OF_OTHER_PROGRAMS = {"--no-deps", "--force-reinstall", "--share-sampled"}  # pip's
+OF_OTHER_PROGRAMS = {"--no-deps", "--force-reinstall"}  # pip's
 OPTION = re.compile(r"(?<![\w/-])(?:--[a-z][\w-]*\w|-[kmq]\b)")
 
 

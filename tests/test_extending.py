@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import linecache
 import re
 import sys
 from pathlib import Path
@@ -116,6 +117,35 @@ def test_two_functions_of_one_name_and_closures_are_refused() -> None:
 
     with pytest.raises(UsageError, match="two functions have this name"):
         cts_async.run([first, ask], every_role="baseline", quiet=True)
+
+
+def cell(number: int, question: str) -> Any:
+    """Define the function `ask` as a cell of a notebook does, whose source is in memory alone."""
+    source = f"def ask(view):\n    return [{question!r}]\n"
+    name = f"<ipython-input-{number}>"
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    names: dict[str, Any] = {}
+    exec(compile(source, name, "exec"), names)
+    return names["ask"]
+
+
+def test_function_redefined_in_a_notebook_makes_a_version(tmp_path: Path) -> None:
+    """Beside the first one, which an equal definition resumes; orig is the same run for all, and is not played again."""
+    played_runs = []
+    journals = []
+    for number, question in enumerate(("One?", "Two?", "One?")):
+        runs = cts_async.run(
+            cell(number, question), every_role="baseline", limit=1, runs_dir=tmp_path, quiet=True
+        )
+        clarified = [row for row in runs.instances if row["clarifier"]]
+        played_runs.append([(row["version"], row["question_1"]) for row in clarified])
+        (orig,) = [path for path in runs.paths if "-orig" in path.name]
+        journals.append((orig.name, (orig / "steps.jsonl").read_bytes()))
+    assert played_runs == [[(1, "One?")], [(2, "Two?")], [(1, "One?")]]
+    assert len(set(journals)) == 1
+    assert len(list(tmp_path.iterdir())) == 3
+    (shown,) = [row for row in cts_async.load(tmp_path).systems if row["clarifier"]]
+    assert (shown["system"], shown["n_scored"]) == ("ask-k1", 1)
 
 
 def test_file_that_was_edited_is_another_system_in_the_same_process(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ NO_ANSWERS: Final = (
     "no instance of these runs has an answer yet, so there is nothing to judge or compare: repeat a run's command to "
     "resume it, with --retry-failed to retry what failed"
 )
+_LEADERBOARD: Final = "leaderboard"
 MOST_TIED: Final = 8
 """Systems tied with the best one that a sentence names."""
 MOST_PAIRS: Final = 36
@@ -76,6 +77,8 @@ class RunsCompared:
     """What distinguishes the group from the others; "" for a group alone."""
     others: tuple[RunsCompared, ...] = ()
     """The other groups, of the one last worked on only; nothing is compared between groups."""
+    common_notes: tuple[str, ...] = ()
+    """Notes on several groups together, in the first."""
 
     @property
     def groups(self) -> tuple[RunsCompared, ...]:
@@ -145,7 +148,9 @@ def compare_runs(
     if not compared:
         raise problems[0]
     first, *others = compared
-    return replace(first, notes=(*notes, *first.notes), others=tuple(others))
+    if others:
+        return replace(first, common_notes=tuple(notes), others=tuple(others))
+    return replace(first, notes=(*notes, *first.notes))
 
 
 def _read_groups(groups: Sequence[ComparableRuns], notes: list[str]) -> list[tuple[ComparableRuns, Board]]:
@@ -165,10 +170,10 @@ def _read_groups(groups: Sequence[ComparableRuns], notes: list[str]) -> list[tup
 
 
 def _groups_note(boards: Sequence[tuple[ComparableRuns, Board]]) -> str:
-    note = (
-        f"{len(boards)} groups, each with its own orig, ranks and tests: nothing is compared between them. To compare "
-        "two runs of different agents, name these two."
-    )
+    note = f"{len(boards)} groups, each with its own orig, ranks and tests: nothing is compared between them."
+    # Scores by another gold cannot be paired at all.
+    if len({group.agent for group, _ in boards}) > 1:
+        note += " To compare two runs of different agents, name these two."
     for group, _ in boards:
         if group.without_agent:
             paths = join_first([str(run.path) for run in group.without_agent])
@@ -366,6 +371,7 @@ def comparison_json(compared: RunsCompared) -> dict[str, Any]:
         for group in compared.groups:
             head = {"group": group.heading, "agent": group.agent or None}
             groups.append(head | _group_json(group))
+        result["notes"] = [*compared.common_notes, *compared.notes]
         result["groups"] = groups
     return result
 
@@ -394,10 +400,13 @@ def _group_json(compared: RunsCompared) -> dict[str, Any]:
 
 
 def printed_notes(compared: RunsCompared) -> list[str]:
-    """Return the notes to be printed below the tables: those of a further group behind its heading."""
-    notes = list(compared.notes)
-    for group in compared.others:
-        notes += [f"{group.heading}: {note}" for note in group.notes]
+    """Return the notes to be printed below the tables: those of one of several groups behind its heading."""
+    notes = list(compared.common_notes)
+    for group in compared.groups:
+        if group.heading:
+            notes += [f"{group.heading}: {note}" for note in group.notes]
+        else:
+            notes += group.notes
     for caveat in caveats_in(chain.from_iterable(group.caveats for group in compared.groups)):
         headings = [group.heading for group in compared.groups if caveat in group.caveats]
         if len(headings) == len(compared.groups):
@@ -482,23 +491,35 @@ def comparison_tables(compared: RunsCompared, *, main_only: bool, all_pairs: boo
         yield with_caveats(table, compared.caveats)
 
 
+def leaderboard_of(compared: RunsCompared) -> DataTable:
+    """Return the leaderboard of all groups under the first judge of each; some group must be judged."""
+    tables = comparison_tables(compared, main_only=True, all_pairs=False)
+    return next(table for table in tables if table.name == _LEADERBOARD)
+
+
 def _sectioned_tables(
     groups: Sequence[RunsCompared], *, main_only: bool, all_pairs: bool
 ) -> Iterator[DataTable]:
     """Yield the tables of several groups: a section for each, under the same judge; else under each group's first."""
-    with_gains = any(group.baseline for group in groups)
     judges: dict[str, None] = {}
+    first_judges: set[str] = set()
     for group in groups:
         judges.update(dict.fromkeys(judged.judge for judged in group.judged))
+        first_judges.update(judged.judge for judged in group.judged[:1])
+    style = SectionStyle(
+        with_gains=any(group.baseline for group in groups),
+        heading_has_judge=main_only and len(first_judges) > 1,
+    )
     # "" stands for each group's own first judge.
     for judge in [""] if main_only else list(judges):
         sections: list[tuple[str, list[DataTable]]] = []
         for group in groups:
             for judged in _judged_by(group, judge):
-                tables = judged_tables(judged, group, all_pairs=all_pairs, with_gains=with_gains)
-                sections.append(
-                    (group.marked_heading, [with_caveats(table, group.caveats) for table in tables])
-                )
+                heading = group.marked_heading
+                if style.heading_has_judge:
+                    heading += f"; judge {judged.judge}"
+                tables = judged_tables(judged, group, all_pairs=all_pairs, style=style)
+                sections.append((heading, [with_caveats(table, group.caveats) for table in tables]))
         yield from in_sections(sections)
     others: list[tuple[str, list[DataTable]]] = []
     for group in groups:
@@ -514,21 +535,32 @@ def _judged_by(group: RunsCompared, judge: str) -> tuple[Judged, ...]:
     return tuple(judged for judged in group.judged if judged.judge == judge)
 
 
-def judged_tables(
-    judged: Judged, compared: RunsCompared, *, all_pairs: bool, with_gains: bool | None = None
-) -> Iterator[DataTable]:
-    """Yield leaderboard, intervals and tests under one judge.
+@dataclass(frozen=True, slots=True)
+class SectionStyle:
+    """How the tables of a group are written that are a section of the tables of several groups."""
 
-    `with_gains` is whether means are headed as having differences beside them: by default if there is a baseline, and
-    in a table of several groups if any of them has one.
-    """
-    if with_gains is None:
-        with_gains = bool(compared.baseline)
-    yield _leaderboard_table(judged, compared, with_gains=with_gains)
+    with_gains: bool
+    """Means are headed as having differences beside them, since those of some group have."""
+    heading_has_judge: bool
+    """The heading of a section names its judge, so that the caption is the same for all of them."""
+
+
+def judged_tables(
+    judged: Judged, compared: RunsCompared, *, all_pairs: bool, style: SectionStyle | None = None
+) -> Iterator[DataTable]:
+    """Yield leaderboard, intervals and tests under one judge; with a `style` as sections of larger tables."""
+    yield _leaderboard_table(judged, compared, style)
     if any(standing.gain for standing in judged.standings):
-        yield _interval_table(judged, compared.baseline)
+        yield _interval_table(judged, compared.baseline, style)
     if judged.pairs:
-        yield _pairs_table(judged, compared, all_pairs=all_pairs)
+        yield _pairs_table(judged, compared, style, all_pairs=all_pairs)
+
+
+def _caption(judged: Judged, style: SectionStyle | None, *parts: str) -> str:
+    """The caption of a table under a judge, who is named unless the heading of the section names it."""
+    if style is None or not style.heading_has_judge:
+        parts = (f"judge {judged.judge}", *parts)
+    return "; ".join(parts)
 
 
 def judges_tables(compared: RunsCompared) -> Iterator[DataTable]:
@@ -540,7 +572,7 @@ def judges_tables(compared: RunsCompared) -> Iterator[DataTable]:
         yield _stability_table(compared.stabilities)
 
 
-def _leaderboard_table(judged: Judged, compared: RunsCompared, *, with_gains: bool) -> DataTable:
+def _leaderboard_table(judged: Judged, compared: RunsCompared, style: SectionStyle | None) -> DataTable:
     """The leaderboard (paper, tables 2 and 6)."""
     baseline = compared.baseline
     rows: list[dict[str, Any]] = []
@@ -555,12 +587,12 @@ def _leaderboard_table(judged: Judged, compared: RunsCompared, *, with_gains: bo
         Column("k", lambda row: str(row["k"] or "-")),
     ]
     remarks: list[str] = []
-    caption = f"judge {judged.judge}"
+    caption = _caption(judged, style)
     heading = "mean"
-    if with_gains:
+    if baseline or (style and style.with_gains):
         heading = "mean (Δ)"
     if baseline:
-        caption += f"; Δ is the mean paired difference to {baseline}"
+        caption = _caption(judged, style, f"Δ is the mean paired difference to {baseline}")
     if judged.n_differs:
         # Means over different instances do not rank systems: those over the common ones do.
         columns.append(Column(heading, _mean))
@@ -588,7 +620,7 @@ def _leaderboard_table(judged: Judged, compared: RunsCompared, *, with_gains: bo
     if any(row["judge_is"] for row in rows):
         remarks.append(OWN_NOTE)
     return DataTable(
-        "leaderboard",
+        _LEADERBOARD,
         "restore_score_100",
         caption,
         columns,
@@ -629,7 +661,7 @@ def _mean(row: Row) -> str:
     return f"{mean} ({row['delta']:+.3f})"
 
 
-def _interval_table(judged: Judged, baseline: str) -> DataTable:
+def _interval_table(judged: Judged, baseline: str, style: SectionStyle | None) -> DataTable:
     """Intervals of the differences (paper, table 3)."""
     gains: list[Difference] = []
     rows: list[dict[str, Any]] = []
@@ -645,9 +677,11 @@ def _interval_table(judged: Judged, baseline: str) -> DataTable:
         Column("95 % CI", _interval),
     )
     remarks = interval_notes(gains)
-    caption = (
-        f"judge {judged.judge}; paired bootstrap, 95 % CI, over the instances scored in both; differ: those whose two "
-        "scores are not the same"
+    caption = _caption(
+        judged,
+        style,
+        "paired bootstrap, 95 % CI, over the instances scored in both",
+        "differ: those whose two scores are not the same",
     )
     title = f"Mean improvement over {baseline}"
     return DataTable("intervals", title, caption, columns, rows, remarks=remarks)
@@ -666,7 +700,9 @@ def _interval(row: Row) -> str:
     return interval
 
 
-def _pairs_table(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> DataTable:
+def _pairs_table(
+    judged: Judged, compared: RunsCompared, style: SectionStyle | None, *, all_pairs: bool
+) -> DataTable:
     """Permutation tests with Holm's correction, the difference that each can detect, and the n that it needs."""
     n_tests, baseline, shown = len(judged.pairs), compared.baseline, judged.pairs
     # The correction is for all pairs, whichever are shown.
@@ -693,10 +729,14 @@ def _pairs_table(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> 
         level = f"{ALPHA}"
     if compared.against_baseline:
         family = f"{counted(n_tests, 'test')} against {baseline}"
+    explained_level = level
+    if style is not None:
+        # The same for all sections: each has its own number of tests in its caption.
+        explained_level = f"{ALPHA} / m, the strictest of Holm's levels for the m tests of a group"
     remarks = [
         f"p by sign flips: exact for at most {EXACT} differing instances, by the normal distribution from {MANY:,}. "
-        f"detects: the true difference that n instances show in {POWER:.0%} of cases at {level}; n needed: how many "
-        "would show this one there. - where too few differ to show any, or all differ by the same."
+        f"detects: the true difference that n instances show in {POWER:.0%} of cases at {explained_level}; n needed: "
+        "how many would show this one there. - where too few differ to show any, or all differ by the same."
     ]
     n_significant = n_hopeless = 0
     for pair in judged.pairs:
@@ -707,7 +747,7 @@ def _pairs_table(judged: Judged, compared: RunsCompared, *, all_pairs: bool) -> 
             f"Shown are {len(shown)} of {n_tests} pairs, of which {n_significant} differ at {ALPHA}; --pairs shows them "
             "all."
         )
-    caption = f"judge {judged.judge}; Holm over {family}"
+    caption = _caption(judged, style, f"Holm over {family}")
     fewest = min(pair.n for pair in judged.pairs)
     if n_hopeless:
         caption += f". Too few instances differ in {n_hopeless} of {n_tests} tests for any p to reach {level}"

@@ -304,6 +304,9 @@ class _SpendingColumns:
         spent = self._spending.spent_on(id)
         if spent is None:
             return {}
+        reused_calls = 0
+        if spent.reused is not None:
+            reused_calls = spent.reused.calls
         input_tokens: int | None = None
         output_tokens: int | None = None
         # Some servers report no usage: their tokens are unknown, not 0.
@@ -318,6 +321,7 @@ class _SpendingColumns:
             "output_tokens": output_tokens,
             "model_s": round(spent.latency_s, 4),
             "cost_usd": spent.cost_usd(self._prices),
+            "reused_calls": reused_calls,
         }
 
 

@@ -98,10 +98,10 @@ def test_json_of_groups_has_what_the_first_group_alone_had(two_agents: Path) -> 
     found = comparison_json(compare_runs([str(two_agents)]))
     alone = comparison_json(compare_runs([str(two_agents / name) for name in ("orig+a", "gpt-k1+a")]))
     first, second = found.pop("groups")
-    assert {key: value for key, value in found.items() if key != "notes"} == {
-        key: value for key, value in alone.items() if key != "notes"
-    }
-    assert "groups" not in alone
+    assert {**found, "notes": []} == alone
+    assert first.pop("notes") == []
+    (note,) = found.pop("notes")
+    assert note.startswith("2 groups, each with its own orig")
     assert first == {"group": "agent a", "agent": "a"} | found
     assert (second["group"], second["smoke_test"], second["baseline"]) == ("agent b", True, "orig")
     assert [system["system"] for system in second["systems"]] == ["orig", "gpt-k1", "kimi-k1"]
@@ -143,6 +143,25 @@ def test_tables_have_a_section_for_each_group(two_agents: Path) -> None:
     assert text.count("\\midrule") == 2
 
 
+def test_sections_under_different_judges_name_them(tmp_path: Path) -> None:
+    """Each group is shown under its own first judge, and under one that is asked for where it has it."""
+    for agent, judges in (("a", "xy"), ("b", "y")):
+        for label in ("orig", "gpt-k1"):
+            labels = dict.fromkeys(judges, "p")
+            rows = [Row("q", labels=labels)]
+            made_run(tmp_path, label=label, rows=rows, name=f"{label}+{agent}", players={"agent": agent})
+    compared = compare_runs([str(tmp_path)])
+    table = leaderboard(compared)
+    assert table.caption == "Δ is the mean paired difference to orig"
+    assert {row["group"] for row in table.rows} == {"agent a; judge x", "agent b; judge y"}
+    table = leaderboard(compare_runs([str(tmp_path)], judges=["y"]))
+    assert table.caption == "judge y; Δ is the mean paired difference to orig"
+    compared = compare_runs([str(tmp_path)], judges=["x"])
+    assert [group.heading for group in compared.groups] == ["agent a"]
+    (note,) = [note for note in compared.notes if note.startswith("agent b")]
+    assert note == "agent b: not compared, since no run here was judged by 'x'; there are y."
+
+
 def test_best_value_is_marked_in_each_section(tmp_path: Path) -> None:
     """Ten instances differ alike, so that kimi is better than gpt in both groups, though worse than in the other."""
     for agent, low, high in (("a", 10, 20), ("b", 50, 60)):
@@ -164,7 +183,9 @@ def test_changed_gold_is_a_group_with_the_orig_that_was_judged_by_it(tmp_path: P
         "agent a; gold fedcba98": {"orig": None, "gpt-k1": 10.0},
         "agent a; gold 01234567": {"orig": None, "kimi-k1": 20.0},
     }
-    assert not any("left out" in note for note in compared.notes)
+    assert compared.common_notes == (
+        "2 groups, each with its own orig, ranks and tests: nothing is compared between them.",
+    )
     # Then kimi is run again, and nothing needs the old orig any more.
     run(tmp_path, "kimi-k1", 60, day=3, version=2, gold="fedcba9876")
     compared = compare_runs([str(tmp_path)])
@@ -217,7 +238,9 @@ def test_group_without_scores_is_named_beside_the_others(two_agents: Path) -> No
     made_run(two_agents, label="ask-k1", rows=[Row("q0")], players={"agent": "c"}, name="unjudged")
     compared = compare_runs([str(two_agents)])
     assert [group.heading for group in compared.groups] == ["agent a", "agent b"]
-    assert any(note.startswith("agent c: not compared, since none of these runs") for note in compared.notes)
+    assert any(
+        note.startswith("agent c: not compared, since none of these runs") for note in compared.common_notes
+    )
     with pytest.raises(UsageError, match="no run here was judged by 'gpt'"):
         compare_runs([str(two_agents)], judges=["gpt"])
 

@@ -126,17 +126,26 @@ def test_calls_tokens_seconds_and_dollars_are_those_of_the_journal(tmp_path: Pat
                 "usage": {"input": 7, "output": 1},
             },
             {"instance": "c", "step": "search", "latency_s": 9},
+            {
+                "instance": "c",
+                "step": "x",
+                "model": "m",
+                "latency_s": 3,
+                "attempts": 2,
+                "usage": {"input": 90, "output": 9},
+                "reused": "other",
+            },
         )
     )
-    spent = ("calls", "input_tokens", "output_tokens", "model_s", "cost_usd")
+    spent = ("calls", "input_tokens", "output_tokens", "model_s", "cost_usd", "reused_calls")
     found = {row["id"]: tuple(row[name] for name in spent) for row in cts_async.load(run).instances}
     # a: 1500 * 2 / 10^6 + 150 * 10 / 10^6 dollars; three attempts in 0.5 + 0.25 + 1.5 s
-    assert found["a"] == (3, 1500, 150, 2.25, pytest.approx(0.0045))
-    assert found["b"] == (1, 7, 1, 1.0, None)
-    assert found["c"] == (0, 0, 0, 0.0, 0.0)
+    assert found["a"] == (3, 1500, 150, 2.25, pytest.approx(0.0045), 0)
+    assert found["b"] == (1, 7, 1, 1.0, None, 0)
+    assert found["c"] == (0, 0, 0, 0.0, 0.0, 2)  # what another run has paid
     (run / "steps.jsonl").unlink()
     without = cts_async.load(run).instances[0]
-    assert [without[name] for name in spent] == [None] * 5
+    assert [without[name] for name in spent] == [None] * 6
 
 
 def test_costs_of_a_run_with_a_provider_add_up_to_its_summary(tmp_path: Path) -> None:
