@@ -152,7 +152,7 @@ def test_sampled_steps_of_another_system_are_planned_as_shared_only_on_demand(
     with Path("cts.toml").open("a") as file:
         file.write(TABLE.format(name="twin", url=provider.url, id="f-1"))
     twin = ("-m", "twin", *PLAYERS, "-k", "2", "--no-orig")
-    # Its questions and searches are its own; until it has asked, nothing is known of what follows: ten turns are assumed.
+    # Its questions and searches are its own, and what follows is unknown until it asks: ten turns are assumed.
     assert planned(cts, *twin)["total"]["calls"] == 15 * N
     plan = planned(cts, *twin, "--share-sampled")
     assert (plan["total"]["calls"], plan["total"]["reused"]["steps"]) == (0, 8 * N)
