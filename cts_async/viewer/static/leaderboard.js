@@ -15,12 +15,17 @@ export function leaderboardPage({ main, heading, query, signal }) {
   const place = h("div", {});
   const over = h("p", { class: "lead" });
   const way = crumbs([[t("runs"), "#/"], [t("leaderboard")]]);
+  const matrix = h("a", { href: href("/matrix", { data: query.data }) }, t("toMatrix"));
   fill(main, h("div", { class: "page" }, way, fill(heading(t("leaderboard")), t("leaderboard")), over,
-    h("p", {}, h("a", { href: href("/matrix", { data: query.data }) }, t("toMatrix"))), place));
+    h("p", {}, matrix), place));
   const fetched = async () => {
     const found = await get("leaderboard", { data: query.data }, signal);
-    // Links and the downloaded file need the digests: the short address is replaced by the full one.
-    if (!query.data) location.replace(href("/leaderboard", { data: found.data_sha }));
+    // Without data it is the only board of the folder, whose full address may be kept and passed on.
+    if (!query.data) {
+      query.data = found.data_sha;
+      matrix.setAttribute("href", href("/matrix", { data: query.data }));
+      history.replaceState(history.state, "", href("/leaderboard", { data: query.data }));
+    }
     if (found.data) fill(over, t("dataIs"), " ", untrusted(found.data, "strong"));
     if (found.computing) setTimeout(() => again().catch(() => {}), AGAIN_MS);
     return boards(found);
