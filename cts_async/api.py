@@ -338,7 +338,9 @@ def compare(
         remedy=SHOW_OLDER_IN_PYTHON,
     )
     result = comparison_json(compared)
-    for group in (result, *result.get("groups", ())):
+    groups = [result]
+    groups += result.get("groups", ())
+    for group in groups:
         group["notes"] = list(map(in_parameters, group["notes"]))
     if published:
         from cts_async.tables.published import published_json, published_of

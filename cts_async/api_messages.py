@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any, Final, ParamSpec, TypeVar, get_args, get_type_hints
 
-from cts_async.errors import CTSError, InputError, RunStopped, UsageError, closest
+from cts_async.errors import CTSError, InputError, RunStopped, UsageError, closest, expected_error
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,6 +74,13 @@ def api_function(function: Callable[P, T]) -> Callable[P, T]:
         except (UsageError, RunStopped) as error:
             _translate(error, keywords)
             raise
+        # Tasks fail in a group, and files with errors of the system: for the caller these are ours, too.
+        except (BaseExceptionGroup, OSError) as error:
+            expected = expected_error(error)
+            if expected is None:
+                raise
+            _translate(expected, keywords)
+            raise expected from expected.__cause__
 
     return call
 
@@ -206,11 +213,11 @@ def _options() -> Mapping[str, _Option]:
         options[words] = _Option(field, is_flag=field != "baseline")
     for declaring in (JudgeOptions, RunOptions):
         for field, hint in get_type_hints(declaring, include_extras=True).items():
-            kind, *declarations = get_args(hint)
+            value_type, *declarations = get_args(hint)
             for declared in declarations:
                 accepted = getattr(declared.callback, "accepted", ())
                 for word in _ways_to_type(declared) or _usual_ways(field):
-                    options[word] = _Option(field, kind is bool, accepted)
+                    options[word] = _Option(field, value_type is bool, accepted)
     return options
 
 

@@ -308,6 +308,33 @@ def is_file_error(error: BaseException) -> bool:
     return error.filename is not None or error.errno in DISK_FULL | TOO_MANY_FILES
 
 
+def expected_error(error: BaseException) -> CTSError | None:
+    """Return an error that a user can cause as one of ours: itself, or what an error about a file means; None for a bug.
+
+    Of a group all have to be such errors. What a file says explains the others: a full disk makes tasks fail in many
+    ways. The error about the file is the cause of ours.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        _, unexpected = error.split(lambda inner: isinstance(inner, CTSError) or is_file_error(inner))
+        if unexpected:
+            return None
+        error = error.subgroup(is_file_error) or error
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+    if isinstance(error, CTSError):
+        return error
+    if not isinstance(error, OSError) or not is_file_error(error):
+        return None
+    if error.errno in TOO_MANY_FILES:
+        expected: CTSError = UsageError(f"too many open files; {MORE_FILES}")
+    elif error.errno in DISK_FULL:
+        expected = write_error(error.filename or "standard output, or a file", error)
+    else:
+        expected = UsageError(f"{error.filename}: {error.strerror}")
+    expected.__cause__ = error
+    return expected
+
+
 def reason_to_stop(error: BaseException) -> RunStopped | None:
     """Return why a run that has begun must end because of `error`, with everything so far saved; None for a bug.
 

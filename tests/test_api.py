@@ -131,6 +131,14 @@ def test_stopped_run_names_parameters(tmp_path: Path, monkeypatch: pytest.Monkey
     )
 
 
+def test_file_that_cannot_be_made_is_one_error_and_no_group(tmp_path: Path) -> None:
+    """Inside a run's task group, as for a name that is too long for the file system."""
+    options: dict[str, Any] = {"references": (), "limit": 1, "runs_dir": tmp_path, "quiet": True}
+    with pytest.raises(UsageError, match=": File name too long$") as caught:
+        cts_async.run("baseline", every_role="baseline", name="x" * 300, **options)
+    assert isinstance(caught.value.__cause__, OSError)
+
+
 def test_loading_and_comparing_name_parameters(tmp_path: Path) -> None:
     made_run(tmp_path, label="orig", rows=(Row("a", score=1),))
     made_run(tmp_path, label="gpt-k1", rows=(Row("a", score=2),))

@@ -17,26 +17,29 @@ import pytest
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "tests" / "examples"
 COPIED = ("cts_async", "tests", "data", "docs", "prompts")
+GOLDEN_COMMANDS = ("diagnose", "report", "data-list", "models")
 SUITES = {
-    "layers": ("tests/test_layering.py", "tests/test_plugins.py"),
-    "lists": (
-        *("tests/datasets/test_kinds.py", "tests/cli/test_cli_data.py", "tests/cli/test_cli_models.py"),
-        "tests/llm/test_catalog.py",
+    "layers and lists": (
+        *("tests/test_layering.py", "tests/test_plugins.py", "tests/datasets/test_kinds.py"),
+        *("tests/cli/test_cli_data.py", "tests/cli/test_cli_models.py", "tests/llm/test_catalog.py"),
     ),
-    "tables": ("tests/tables/test_diagnosis.py",),
-    "golden": tuple(
-        f"tests/test_golden_runs.py::test_command_prints_and_writes_what_0_7_0_did[{command}]"
-        for command in ("diagnose", "report", "data-list", "models")
+    "tables and goldens": (
+        "tests/tables/test_diagnosis.py",
+        *(
+            f"tests/test_golden_runs.py::test_command_prints_and_writes_what_0_7_0_did[{command}]"
+            for command in GOLDEN_COMMANDS
+        ),
     ),
 }
-"""The suites that see what has been added; a process for each few of them, as a test may take 200 s at most."""
+"""The suites that see what has been added; in two processes, as a test may take 200 s at most."""
 
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package with its tests and every example in its place."""
     folder = tmp_path_factory.mktemp("copy")
-    unneeded = shutil.ignore_patterns("__pycache__", "examples")
+    # Bytecode goes along: the times of its sources are copied, and compiling all again takes five seconds.
+    unneeded = shutil.ignore_patterns("examples")
     for name in COPIED:
         if (ROOT / name).is_dir():
             shutil.copytree(ROOT / name, folder / name, ignore=unneeded)

@@ -96,7 +96,7 @@ def converse(
     """
     from rich.console import Console
 
-    from cts_async.cli.drive import conclude, drive, print_closing, summarise
+    from cts_async.cli.drive import conclude, drive, print_closing, reuse_lines, summarise
     from cts_async.llm.catalog import load_catalogue
     from cts_async.neighbours.at_cot.evaluation import evaluate_conversations, open_judgments
     from cts_async.neighbours.at_cot.generation import open_scorer
@@ -150,6 +150,7 @@ def converse(
         lines = ["Files (results.jsonl, steps.jsonl) in:"]
         for directory in plan.directories():
             lines.append(f"  {directory}/")
+        lines += reuse_lines(plan.versions.values(), summaries)
         print_closing(lines, caveats_of(summaries))
     conclude(stopped, failed=any(summary.failures for summary in summaries))
 

@@ -25,7 +25,7 @@ from cts_async.engine.events import Events, Subscriber
 from cts_async.engine.processes import collect_seldom, require_open_files
 from cts_async.errors import EXIT_OK, EXIT_SOME_FAILED, RunStopped, UsageError, reason_to_stop
 from cts_async.llm.model import unpriced_models
-from cts_async.tables.output import print_notes, print_plainly
+from cts_async.tables.output import counted, print_notes, print_plainly
 from cts_async.watch.progress import Progress, RunGroup, periodic, writing_live
 from cts_async.watch.screen import LiveScreen, progress_line
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from cts_async.analysis.summary import RunSummary
     from cts_async.protocol.config_trust import Spec
     from cts_async.protocol.plan import CommandPlan
+    from cts_async.protocol.versions import ChosenVersion
     from cts_async.records import Caveat
 
 Plan = TypeVar("Plan", bound="CommandPlan")
@@ -152,6 +153,23 @@ def summarise(directories: Iterable[Path]) -> tuple[list[RunSummary], list[dict[
             raise
         raise reason from None
     return summaries, rows
+
+
+def reuse_lines(versions: Iterable[ChosenVersion], summaries: Iterable[RunSummary]) -> Iterator[str]:
+    """Say of each run that was begun just now what made it a new version, how much it reused, and what it called."""
+    spent_by_directory = {summary.directory.resolve(): summary.spent for summary in summaries}
+    for version in versions:
+        spent = spent_by_directory.get(version.directory.resolve())
+        if spent is None or not version.is_new:
+            continue
+        text = version.announcement or version.directory.name
+        if spent.reused is not None:
+            n_steps = spent.steps + spent.reused.steps
+            separator = "; " if version.announcement else ": "
+            text += f"{separator}{spent.reused.steps:,} of {n_steps:,} steps reused, {counted(spent.calls, 'new call')}"
+        elif not version.announcement:
+            continue
+        yield f"{text}."
 
 
 def conclude(stopped: RunStopped | None, *, failed: bool) -> NoReturn:

@@ -66,7 +66,7 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
     """
     from rich.console import Console
 
-    from cts_async.cli.drive import conclude, drive, print_closing
+    from cts_async.cli.drive import conclude, drive, print_closing, reuse_lines
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.gold import build_gold, plan_gold
     from cts_async.runs.directory import write_json
@@ -102,6 +102,7 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
         if summary.values["n_done"]:
             lines.append(f"Gold: {config.out}")
         lines.append(f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)")
+        lines += reuse_lines(plan.versions.values(), [summary.run])
         # The run that would be the next step refuses such gold.
         if summary.run.failures and summary.values["n_done"]:
             lines.append(NEEDS_ALL)

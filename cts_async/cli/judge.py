@@ -165,7 +165,7 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
 def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: bool, as_json: bool) -> None:
     from rich.console import Console
 
-    from cts_async.cli.drive import conclude, drive, print_closing, summarise
+    from cts_async.cli.drive import conclude, drive, print_closing, reuse_lines, summarise
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.rejudge import plan_judging, run_judging
     from cts_async.tables.results import caveats_of, print_judged
@@ -192,6 +192,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
             lines.append(
                 f"{repeats.n_repeated:,} of {repeats.n_asked:,} answers are duplicates and needed no calls."
             )
+        lines += reuse_lines([plan.version], summaries)
         print_closing(lines, caveats_of(summaries))
     conclude(stopped, failed=any(_has_failures(summary) for summary in summaries))
 

@@ -28,12 +28,9 @@ from cts_async.errors import (
     DISK_FULL,
     EXIT_RESUMABLE,
     EXIT_USAGE,
-    MORE_FILES,
-    TOO_MANY_FILES,
     CTSError,
     UsageError,
-    is_file_error,
-    write_error,
+    expected_error,
 )
 from cts_async.llm.redact import SECRETS
 from cts_async.tables.output import discard_stdout, print_line, unbroken
@@ -138,19 +135,15 @@ def main() -> None:
             effect = "resumes"
         print_line(f"cts: interrupted; the same command {effect}", sys.stderr)
         sys.exit(EXIT_RESUMABLE)
-    except BaseExceptionGroup as group:
-        _, unexpected = group.split(lambda error: isinstance(error, CTSError) or is_file_error(error))
-        if unexpected:
+    except (BaseExceptionGroup, OSError) as error:
+        expected = expected_error(error)
+        if expected is None:
             raise
-        # What a file says explains the others: a full disk makes tasks fail in many ways.
-        cause: BaseException = group.subgroup(is_file_error) or group
-        while isinstance(cause, BaseExceptionGroup):
-            cause = cause.exceptions[0]
-        _exit_expected(cause)
-    except OSError as error:
-        if not is_file_error(error):
-            raise
-        _exit_expected(error)
+        cause = expected.__cause__
+        # A write to standard output has no name, and flushing it at exit would fail once more.
+        if isinstance(cause, OSError) and cause.errno in DISK_FULL and cause.filename is None:
+            discard_stdout()
+        _exit_expected(expected)
     except RuntimeError as error:
         # pathlib's, for a path such as ~/data where nobody knows what ~ means.
         if "home directory" not in str(error):
@@ -178,23 +171,11 @@ def _exit_misused(error: typer.BadParameter) -> None:
     sys.exit(EXIT_USAGE)
 
 
-def _exit_expected(error: BaseException) -> None:
-    """Print an error of ours, or about a file of the user's, in one line, and exit with its code."""
-    if isinstance(error, OSError):
-        if error.errno in TOO_MANY_FILES:
-            error = UsageError(f"too many open files; {MORE_FILES}")
-        elif error.errno not in DISK_FULL:
-            error = UsageError(f"{error.filename}: {error.strerror}")
-        else:
-            # A write to standard output has no name, and flushing it at exit would fail once more.
-            if error.filename is None:
-                discard_stdout()
-            error = write_error(error.filename or "standard output, or a file", error)
+def _exit_expected(error: CTSError) -> None:
+    """Print an error in one line, and exit with its code."""
     # A foreign error may quote a request with its key.
     print_line(SECRETS.text(f"cts: {error}"), sys.stderr)
-    if isinstance(error, CTSError):
-        sys.exit(error.exit_code)
-    sys.exit(EXIT_USAGE)
+    sys.exit(error.exit_code)
 
 
 if __name__ == "__main__":

@@ -49,7 +49,7 @@ def run(
     """
     from rich.console import Console
 
-    from cts_async.cli.drive import conclude, drive, print_closing, summarise
+    from cts_async.cli.drive import conclude, drive, print_closing, reuse_lines, summarise
     from cts_async.llm.catalog import load_catalogue
     from cts_async.protocol.plan import make_plan
     from cts_async.protocol.run import run_plan
@@ -88,6 +88,7 @@ def run(
             print_unsearched(Console(emoji=False), summaries)
         folders = ", ".join(f"{directory}/" for directory in plan.systems.values())
         lines = [f"Files: {folders} (results.jsonl, judgments/, steps.jsonl, summary.json)"]
+        lines += reuse_lines(plan.versions.values(), summaries)
         if not stopped:
             lines += _next_steps(plan)
         print_closing(lines, caveats_of(summaries))

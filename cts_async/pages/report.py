@@ -6,7 +6,7 @@ import hashlib
 import shlex
 from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain, zip_longest
 from operator import itemgetter
@@ -45,7 +45,7 @@ from cts_async.runs.files import MANIFEST
 from cts_async.runs.index import Json
 from cts_async.runs.manifest import name_of_data
 from cts_async.safe_files import atomic_writer
-from cts_async.tables.comparison import answer_sentence, headline
+from cts_async.tables.comparison import RunsCompared, answer_sentence, headline, leaderboard_of
 from cts_async.tables.output import counted
 from cts_async.tables.published import published_lines
 from cts_async.tables.results import tool_notices
@@ -697,7 +697,7 @@ def _title(gathered: Gathered) -> str:
 def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:
     """What stands above the table of contents: the answer in a sentence, the best figure, the headline.
 
-    Of several groups these stand in their own sections.
+    Of several groups these stand in their own sections, and here is their leaderboard.
     """
     listed: list[Node] = []
     n_systems = 0
@@ -723,6 +723,13 @@ def _lead(contents: ReportContents, origin: Origin) -> Iterator[Node]:
         yield from _findings(contents, "h2")
     for note in contents.gathered.common_notes:
         yield _remark(note)
+    compared: list[RunsCompared] = []
+    for group in contents.groups:
+        if group.gathered.compared:
+            compared.append(group.gathered.compared)
+    if len(compared) > 1:
+        all_groups = replace(compared[0], others=tuple(compared[1:]))
+        yield table_section(replace(leaderboard_of(all_groups), name="groups"))
 
 
 def _findings(contents: ReportContents, figure_heading: str) -> Iterator[Node]:

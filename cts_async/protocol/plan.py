@@ -20,7 +20,13 @@ from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
 from cts_async.protocol.conversation import prompts_of
-from cts_async.protocol.custom.sources import Players, label_players, may_ask_models, remarks_on_modes
+from cts_async.protocol.custom.sources import (
+    Players,
+    label_players,
+    may_ask_models,
+    remarks_on_modes,
+    source_texts,
+)
 from cts_async.protocol.given import Given, given_texts, with_given
 from cts_async.protocol.human_answers import THRESHOLD, read_human_answers
 from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, self_judged_roles
@@ -175,6 +181,16 @@ class SystemsPlan(CommandPlan):
             for prompt in self.prompts.of(player).of_role(role, self.agent_prompt):
                 prompts[prompt.name] = prompt
         return [prompts[name] for name in sorted(prompts)]
+
+    def sources_of(self, system: System) -> dict[str, str]:
+        """The sources of the roles that code of the user's plays in the system, by file name."""
+        texts: dict[str, str] = {}
+        for role, label in self.players(system).items():
+            name = cast(RoleName, role.partition(" ")[0])
+            player = self.custom.get(label, {}).get(name)
+            if player is not None:
+                texts |= source_texts(player)
+        return texts
 
     def prompt_digests(self, system: System) -> dict[str, str]:
         """The sha256 of each prompt that the system may use, by name."""
@@ -629,7 +645,7 @@ def _runs_with_agent(plan: Plan) -> Iterator[Manifest]:
 
 def reuse_of(config: CommandConfig, folder: Path) -> Reuse:
     """Where a command whose runs are in `folder` looks for steps of other runs."""
-    return Reuse(folder, others=config.reuse, shares_sampled=config.share_sampled)
+    return Reuse(folder, other_folders=config.reuse, shares_sampled=config.share_sampled)
 
 
 def _check_published(config: RunConfig) -> None:

@@ -15,7 +15,7 @@ asked once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -42,7 +42,7 @@ from cts_async.protocol.answers import (
     answers_of_run,
     any_id,
 )
-from cts_async.protocol.custom.sources import label_judges
+from cts_async.protocol.custom.sources import label_judges, source_texts
 from cts_async.protocol.forecast import (
     SAMPLE,
     Effort,
@@ -81,6 +81,7 @@ from cts_async.runs.files import (
     PER_ITEM,
     PROMPTS,
     RESULTS,
+    SOURCES,
     STEPS,
     judgments_path,
 )
@@ -92,7 +93,7 @@ from cts_async.runs.versions import versions_of_series
 
 _PLAIN_NAMES: Final = ("results", "per_item")
 """Files of ours that are called by their directory's name."""
-_RESERVED: Final = (JUDGMENTS, PROMPTS)
+_RESERVED: Final = (JUDGMENTS, PROMPTS, SOURCES)
 RUNS: Final = Path("runs")
 """The folder of runs of commands that were given no other."""
 _FILES_EACH: Final = 4
@@ -155,6 +156,14 @@ class JudgePlan(CommandPlan):
         for judge in list(self.specs) or [LEXICAL]:
             for prompt in self.prompts.of(judge).of_role("judge"):
                 texts[prompt.name] = prompt.text
+        return texts
+
+    @property
+    def judge_sources(self) -> dict[str, str]:
+        """The sources of the judges that code of the user's plays, by file name."""
+        texts: dict[str, str] = {}
+        for roles in self.custom.values():
+            texts |= source_texts(roles["judge"])
         return texts
 
     @property
@@ -252,7 +261,7 @@ def plan_judging(
         targets = [_target_of_run(run, judges, config.limit) for run in distinct.values()]
         folders = list(dict.fromkeys(run.absolute().parent for run in distinct.values()))
         others = tuple(folders[1:]) + config.reuse
-        reuse = Reuse(folders[0], others=others, shares_sampled=config.share_sampled)
+        reuse = Reuse(folders[0], other_folders=others, shares_sampled=config.share_sampled)
         version = ChosenVersion(out, is_new=False, reuses=not (config.new or config.no_reuse))
     else:
         assert config.out
@@ -294,7 +303,7 @@ def _reuse_of_candidates(out: Path, config: JudgeConfig) -> Reuse:
     return Reuse(
         out.absolute().parent,
         parts=tuple(versions) or (out,),
-        others=tuple(others),
+        other_folders=tuple(others),
         shares_sampled=config.share_sampled,
     )
 
@@ -513,20 +522,27 @@ def open_verdicts(
         if plan.version.announcement:
             events.emit(Notice(plan.version.announcement))
         if plan.identity is None:
-            files = _open_runs(plan, stack, origins)
+            files = _open_runs(plan, stack, origins, lambda text: events.emit(Notice(text)))
         else:
             files = _open_candidates(plan, stack, session_notes, origins)
         _report_found(plan, files, events)
         yield files
 
 
-def _open_runs(plan: JudgePlan, stack: ExitStack, origins: Origins | None) -> list[RunFiles]:
+def _open_runs(
+    plan: JudgePlan, stack: ExitStack, origins: Origins | None, notify: Callable[[str], None]
+) -> list[RunFiles]:
     """Finished runs: each finds the verdicts in the others' journals, too."""
     notes, sync = plan.manifest_notes(), plan.config.sync
     runs: list[RunFiles] = []
     for target in plan.targets:
         run_files = open_finished_run(
-            target.directory, plan.settings, notes, sync=sync, source=plan.source_of(target, origins)
+            target.directory,
+            plan.settings,
+            notes,
+            notify=notify,
+            sync=sync,
+            source=plan.source_of(target, origins),
         )
         runs.append(stack.enter_context(run_files))
     for run in runs:
@@ -539,7 +555,7 @@ def _open_candidates(
 ) -> list[RunFiles]:
     """The files of candidates; several share one journal, in the parent directory."""
     sync = plan.config.sync
-    prompts = plan.judge_prompts
+    prompts, sources = plan.judge_prompts, plan.judge_sources
     journal = None
     if plan.targets[0].shared_journal:
         # A later command may judge other files into the same directory: their names stay.
@@ -548,18 +564,20 @@ def _open_candidates(
             if target.name not in names:
                 names.append(target.name)
         notes = plan.manifest_notes() | {"systems": names}
-        record = RunRecord(plan.identity or {}, notes, prompts, option="--out")
+        record = RunRecord(plan.identity or {}, notes, prompts, sources, option="--out")
         stack.enter_context(recorded_session(plan.out, record, session_notes))
         try:
             journal = Journal(plan.out / STEPS, sync=sync)
         except OSError as error:
             raise write_error(plan.out, error, verb="write there") from None
         stack.callback(journal.close)
-        prompts = {}  # the parent directory has them for all targets
+        prompts, sources = {}, {}  # the parent directory has them for all targets
     opened = []
     for target in plan.targets:
-        notes = _target_notes(plan, target)
-        record = RunRecord(target.identity or {}, notes, prompts, results=PER_ITEM, option="--out")
+        notes, changed = _target_notes(plan, target)
+        record = RunRecord(
+            target.identity or {}, notes, prompts, sources, changed, results=PER_ITEM, option="--out"
+        )
         run_files = open_run_files(
             target.directory,
             record,
@@ -572,20 +590,20 @@ def _open_candidates(
     return opened
 
 
-def _target_notes(plan: JudgePlan, target: Target) -> dict[str, Any]:
-    """What a target's manifest records in addition to its identity. Raises UsageError as `with_judges`."""
+def _target_notes(plan: JudgePlan, target: Target) -> tuple[dict[str, Any], dict[str, list[str]]]:
+    """What a target's manifest records in addition to its identity; and what changed of judges, as `with_judges`."""
     notes = plan.manifest_notes() | {"n_expected": target.n_expected}
     if target.answers.n_absent:
         notes["n_answers"] = len(target.answers)
     further_judges = dict(plan.settings)
     # The scoring judge's settings are the identity.
     further_judges.pop(target.scoring or "", None)
-    judges = with_judges(manifest_or_empty(target.directory), further_judges)
+    judges, changed = with_judges(manifest_or_empty(target.directory), further_judges)
     if judges:
         notes["further_judges"] = judges
     if target.shared_journal:
         notes["journal"] = f"../{STEPS}"
-    return notes
+    return notes, changed
 
 
 def verdicts_left(

@@ -565,7 +565,7 @@ def open_system_files(
             if more_notes is not None:
                 notes |= more_notes(system)
             prompts = {prompt.name: prompt.text for prompt in plan.prompts_of(system)}
-            record = RunRecord(plan.identity(system), notes, prompts)
+            record = RunRecord(plan.identity(system), notes, prompts, sources=plan.sources_of(system))
             source = None
             if version.reuses:
                 source = plan.source_of(system, origins)

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -26,6 +26,7 @@ from cts_async.engine.journal import AppendLog, Journal, torn_path
 from cts_async.engine.reuse import StepSource
 from cts_async.engine.runner import Context, Job, interrupted
 from cts_async.errors import RunStopped, UsageError, write_error
+from cts_async.llm.redact import SECRETS
 from cts_async.records import Instance
 from cts_async.runs.directory import locked, write_json
 from cts_async.runs.files import (
@@ -36,6 +37,7 @@ from cts_async.runs.files import (
     RESULTS,
     RUN_FILES,
     RUN_FOLDERS,
+    SOURCES,
     STEPS,
     judgments_path,
 )
@@ -62,6 +64,10 @@ class RunRecord:
     notes: Mapping[str, Any]
     """May differ between sessions; the largest `n_expected` is kept."""
     prompts: Mapping[str, str]
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """Sources of the roles that code of the user's plays, by file name."""
+    changed_judges: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What changed of judges whose files of verdicts have to be set aside, see `with_judges`."""
     results: str = RESULTS
     option: str = "--name"
     """The command-line option that chooses the directory, for error messages."""
@@ -283,7 +289,12 @@ def recorded_session(
         write_json(directory / MANIFEST, written)
         began = time.monotonic()
         try:
-            _write_prompts(directory, record.prompts)
+            set_judgments_aside(directory, record.changed_judges)
+            _write_texts(directory, PROMPTS, {f"{name}.txt": text for name, text in record.prompts.items()})
+            # Code of the user's may have a key in it.
+            _write_texts(
+                directory, SOURCES, {name: SECRETS.text(text) for name, text in record.sources.items()}
+            )
             yield
         except (RunStopped, asyncio.CancelledError) as reason:
             session["stopped"] = str(reason if isinstance(reason, RunStopped) else interrupted())
@@ -330,18 +341,18 @@ def _check_no_results(directory: Path, option: str) -> None:
             )
 
 
-def _write_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
-    """Copy the prompts' text: the journal stores a prompt's name and fields, not its constant text again.
+def _write_texts(directory: Path, subfolder: str, texts: Mapping[str, str]) -> None:
+    """Copy texts that a run was made with. Raises UsageError, StorageFull.
 
-    Raises UsageError, StorageFull.
+    The journal stores a prompt's name and fields, not its constant text again; two versions of a run can be compared.
     """
-    if not prompts:
+    if not texts:
         return
-    folder = directory / PROMPTS
+    folder = directory / subfolder
     try:
-        make_folder(directory, PROMPTS)
-        for name, text in prompts.items():
-            path, content = folder / f"{name}.txt", text.encode()
+        make_folder(directory, subfolder)
+        for name, text in texts.items():
+            path, content = folder / name, text.encode(errors="replace")
             if not (path.exists() and path.read_bytes() == content):
                 # No fsync: the next session writes again what a power cut takes.
                 replace_file(path, content, sync=False)
@@ -350,7 +361,8 @@ def _write_prompts(directory: Path, prompts: Mapping[str, str]) -> None:
 
 
 def _stamp() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+    # Finer than seconds: of two versions the one that was worked on last is the newest.
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 # --- Further judges of a finished run
@@ -362,18 +374,22 @@ def open_finished_run(
     judges: Mapping[str, Mapping[str, Any]],
     notes: Mapping[str, Any],
     *,
+    notify: Callable[[str], None],
     sync: bool = False,
     source: StepSource | None = None,
 ) -> Iterator[RunFiles]:
     """Lock a finished run to add judgments to it; its identity stays, the new judges and their prices are recorded.
 
-    Of `notes`, `prices` and `embedded` are used. Raises as `with_judges` and `RunFiles`.
+    Of `notes`, `prices` and `embedded` are used; `notify` is told of judgments that are set aside. Raises as
+    `set_judgments_aside` and `RunFiles`.
     """
     with locked(directory):
         check_files(directory)
         manifest = manifest_or_empty(directory)
         written = dict(manifest.raw)
-        written["further_judges"] = with_judges(manifest, judges)
+        written["further_judges"], changed = with_judges(manifest, judges)
+        for text in set_judgments_aside(directory, changed):
+            notify(text)
         written["prices"] = dict(manifest.prices) | notes["prices"]
         written["embedded"] = manifest.embedded or notes["embedded"]
         write_json(directory / MANIFEST, written)
@@ -381,24 +397,53 @@ def open_finished_run(
             yield files
 
 
-def with_judges(manifest: Manifest, judges: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def with_judges(
+    manifest: Manifest, judges: Mapping[str, Mapping[str, Any]]
+) -> tuple[dict[str, Any], dict[str, list[str]]]:
     """The manifest's record of further judges, with `judges` (what determines their verdicts, by name) added.
 
-    A judge's file has the judgments of one model only: UsageError if its name now means another one. A file
-    of which nothing is recorded is accepted.
+    Also, by name, what changed of the judges whose file has verdicts of other settings: it has to be set aside, since a
+    file has the verdicts of one judge only. A file of which nothing is recorded is accepted. Raises UsageError for a
+    judge of the run itself whose settings were others: its verdicts belong to the run.
     """
     recorded = dict(manifest.further_judges)
+    changed: dict[str, list[str]] = {}
     for name, settings in judges.items():
         path = judgments_path(manifest.directory, name)
-        before = recorded.get(name) or _settings_in_run(manifest, name, settings.get("prompts") or ())
+        settings_in_run = _settings_in_run(manifest, name, settings.get("prompts") or ())
+        before = recorded.get(name) or settings_in_run
         changes = list(differences(before, settings)) if before else []
         if changes and path.exists() and path.stat().st_size:
-            raise UsageError(
-                f"{path} has judgments by another {name}: {'; '.join(changes)}. "
-                "Use another name for the new judge, or move that file away to judge again"
-            )
+            if settings_in_run is not None:
+                raise UsageError(
+                    f"{path} has verdicts by another {name}, a judge of the run itself: {'; '.join(changes)}. Use "
+                    "another name for the new judge, or repeat the run's own command, which makes a version of the run"
+                )
+            changed[name] = changes
         recorded[name] = settings
-    return recorded
+    return recorded, changed
+
+
+def set_judgments_aside(directory: Path, changed: Mapping[str, Sequence[str]]) -> list[str]:
+    """Keep the files of judges whose settings changed under other names; returns what the user should know.
+
+    Their verdicts stay in the journal, too: going back to the earlier settings costs nothing. Raises UsageError.
+    """
+    notices: list[str] = []
+    for name, changes in changed.items():
+        path = judgments_path(directory, name)
+        number = 1
+        while (aside := path.with_name(f"{path.name}.{number}")).exists():
+            number += 1
+        try:
+            with open_folder(path.parent):  # no link
+                path.rename(aside)
+        except OSError as error:
+            raise write_error(path, error) from None
+        notices.append(
+            f"{path}: has verdicts by another {name} ({'; '.join(changes)}); it is kept as {aside.name}"
+        )
+    return notices
 
 
 def _settings_in_run(manifest: Manifest, name: str, prompts_used: Container[str]) -> Mapping[str, Any] | None:

@@ -18,7 +18,7 @@ from cts_async.engine.events import Events, Notice
 from cts_async.errors import UsageError
 from cts_async.runs.identity import resumed_identity
 from cts_async.runs.manifest import Manifest, manifest_of, read_manifest
-from cts_async.runs.reuse import FolderRuns, Origins, SystemSource, origins_among, runs_in
+from cts_async.runs.reuse import Origins, SystemSource, origins_among, runs_in
 from cts_async.runs.versions import (
     RunVersion,
     changed_settings,
@@ -33,7 +33,7 @@ from cts_async.runs.versions import (
 class Series:
     """The versions of one run: the directory of the first, and where tables see the system."""
 
-    first: Path
+    first_directory: Path
     lineage: str = ""
     """The name that tables know it by; "" for that of the first version's directory."""
     earlier_names: tuple[Path, ...] = ()
@@ -41,7 +41,7 @@ class Series:
 
     def versions(self) -> list[RunVersion]:
         """The versions that exist, the one that was worked on last first."""
-        versions = versions_of_series(self.first)
+        versions = versions_of_series(self.first_directory)
         for directory in self.earlier_names:
             if directory.is_dir() and not directory.is_symlink():
                 versions.append(version_of(manifest_of(directory)))
@@ -96,8 +96,8 @@ def choose_version(
 
     `agrees` says whether a run is one of these settings, where `identity` alone does not.
     """
-    if series.first.is_symlink():  # refused where it is opened
-        return ChosenVersion(series.first)
+    if series.first_directory.is_symlink():  # refused where it is opened
+        return ChosenVersion(series.first_directory)
     versions = series.versions()
     for version in versions:
         manifest = read_manifest(version.directory)
@@ -118,7 +118,7 @@ def choose_version(
             # What was begun without, by --new or by an earlier version of this package, is finished without.
             reuses=_may_reuse(config) and (manifest.reuses is True or bool(config.reuse)),
         )
-    directory, number = next_version(series.first)
+    directory, number = next_version(series.first_directory)
     chosen = ChosenVersion(directory, number, series.lineage, reuses=_may_reuse(config))
     if not versions:
         return chosen
@@ -184,13 +184,13 @@ class Reuse:
     """The folder of its own runs."""
     parts: tuple[Path, ...] = ()
     """Folders within it that alone are searched; empty: all of it is."""
-    others: tuple[Path, ...] = ()
+    other_folders: tuple[Path, ...] = ()
     """Further folders (`--reuse`)."""
     shares_sampled: bool = False
 
     def check(self) -> None:
         """Raise UsageError for a folder of `--reuse` that does not exist."""
-        for folder in self.others:
+        for folder in self.other_folders:
             if not folder.is_dir():
                 raise UsageError(f"--reuse {folder}: no such folder")
 
@@ -201,8 +201,12 @@ class Reuse:
             events.emit(Notice(text))
 
         origins = []
-        for folder in dict.fromkeys((self.folder, *self.others)):
-            runs: FolderRuns = runs_in(folder, self.parts if folder == self.folder else ())
+        folders = dict.fromkeys((self.folder,) + self.other_folders)
+        for folder in folders:
+            parts: tuple[Path, ...] = ()
+            if folder == self.folder:
+                parts = self.parts
+            runs = runs_in(folder, parts)
             for notice in runs.notices:
                 notify(notice)
             origins += origins_among(runs.manifests, except_for=except_for, whole_paths=folder != self.folder)

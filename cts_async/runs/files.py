@@ -28,7 +28,7 @@ JUDGMENTS: Final = "judgments"
 PROMPTS: Final = "prompts"
 SOURCES: Final = "sources"
 RUN_FILES: Final = (RESULTS, PER_ITEM, STEPS, MANIFEST, SUMMARY, "traces.jsonl", "live.json", "report.html")
-RUN_FOLDERS: Final = (JUDGMENTS, PROMPTS)
+RUN_FOLDERS: Final = (JUDGMENTS, PROMPTS, SOURCES)
 REPORT: Final = "report.html"
 """The file that `cts report` writes next to the runs."""
 

@@ -31,6 +31,8 @@ class ComparableRuns:
     """The agent's name; "" if no run names one."""
     heading: str = ""
     """What distinguishes the group from others, such as `agent webdancer; gold 1a2b3c4d`; "" for a group alone."""
+    facets: tuple[tuple[str, str], ...] = ()
+    """The same as pairs: `("agent", "webdancer"), ("gold", "1a2b3c4d")`; empty for a group that names no agent."""
     without_agent: tuple[RunPath, ...] = ()
     """Those of the runs that name no agent, and would go with other groups as well."""
 
@@ -74,15 +76,18 @@ def comparable_runs(runs: Sequence[RunPath]) -> list[ComparableRuns]:
     # Starts are ISO texts of UTC, which sort by time; the first path decides among equal ones.
     groups.sort(key=lambda group: min(run.path for run in group.runs))
     groups.sort(key=lambda group: group.last_worked_on, reverse=True)
-    headings = _headings(groups)
     comparable: list[ComparableRuns] = []
-    for group, heading in zip(groups, headings, strict=True):
+    for group, facets_of_group in zip(groups, _distinguishing_facets(groups), strict=True):
+        heading = ""
+        if len(groups) > 1:
+            heading = "; ".join(f"{facet} {value}" for facet, value in facets_of_group) or "no agent"
         without_agent = [run for run in group.runs if "agent" not in settings[run.path]]
         comparable.append(
             ComparableRuns(
                 runs=tuple(sorted(group.runs, key=lambda run: run.path)),
                 agent=group.setting.get("agent", ""),
                 heading=heading,
+                facets=facets_of_group,
                 without_agent=tuple(sorted(without_agent, key=lambda run: run.path)),
             )
         )
@@ -124,22 +129,22 @@ def _latest_that_agrees(
 _DIGESTS: Final = ("data", "gold", "source", "documents")
 
 
-def _headings(groups: Sequence[_Group]) -> list[str]:
+def _distinguishing_facets(groups: Sequence[_Group]) -> list[tuple[tuple[str, str], ...]]:
     """Return what distinguishes each group: its agent, its data's name, and the facets that these do not imply."""
     if len(groups) == 1:
-        return [""]
+        return [()]
     facets: dict[str, None] = {}
     for group in groups:
         facets.update(dict.fromkeys(group.setting))
     names_differ = len({group.data_name for group in groups}) > 1
-    headings: list[str] = []
+    distinguishing: list[tuple[tuple[str, str], ...]] = []
     for group in groups:
         agent = group.setting.get("agent")
-        parts: list[str] = []
+        pairs: list[tuple[str, str]] = []
         if agent:
-            parts.append(f"agent {agent}")
+            pairs.append(("agent", agent))
         if names_differ and group.data_name:
-            parts.append(f"data {group.data_name}")
+            pairs.append(("data", group.data_name))
         # Another agent has another model and other settings, and other data another gold: the name says so already.
         rivals: list[_Group] = []
         for rival in groups:
@@ -147,12 +152,9 @@ def _headings(groups: Sequence[_Group]) -> list[str]:
                 rivals.append(rival)
         for facet in facets:
             if facet in group.setting and len({rival.setting.get(facet) for rival in rivals}) > 1:
-                parts.append(_facet_text(facet, group.setting[facet]))
-        headings.append("; ".join(parts) or "no agent")
-    return headings
-
-
-def _facet_text(facet: str, value: str) -> str:
-    if facet in _DIGESTS:
-        value = value[:_DIGEST_CHARS]
-    return f"{facet} {value}"
+                value = group.setting[facet]
+                if facet in _DIGESTS:
+                    value = value[:_DIGEST_CHARS]
+                pairs.append((facet, value))
+        distinguishing.append(tuple(pairs))
+    return distinguishing

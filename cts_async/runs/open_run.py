@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from cts_async.errors import InputError
-from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
+from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, PROMPTS, RESULTS, SOURCES, STEPS, SUMMARY
 from cts_async.runs.index import (
     NO_FILE,
     Tail,
@@ -45,7 +45,7 @@ MAX_DEPTH: Final = 4
 MAX_FOLDERS: Final = 20_000
 """Folders searched for runs: `cts view ~` must end, too."""
 _RUN_FILES: Final = (MANIFEST, RESULTS, PER_ITEM)
-_INNER_FOLDERS: Final = (JUDGMENTS, "prompts")
+_INNER_FOLDERS: Final = (JUDGMENTS, PROMPTS, SOURCES)
 """Folders inside a run that hold no runs."""
 MAX_JUDGES: Final = 32
 UNNAMED: Final = "unnamed"

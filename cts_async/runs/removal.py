@@ -32,7 +32,7 @@ _OWN_FILE: Final = re.compile(
     rf"|{re.escape(LOCK)}"
 )
 _OWN_FOLDERS: Final = {
-    JUDGMENTS: re.compile(r".+\.jsonl(?:\.torn)?", re.DOTALL),
+    JUDGMENTS: re.compile(r".+\.jsonl(?:\.torn|\.[0-9]+)?", re.DOTALL),
     PROMPTS: re.compile(r".+\.txt|\..+\.txt\.[0-9]+", re.DOTALL),
     SOURCES: re.compile(r".+", re.DOTALL),
 }

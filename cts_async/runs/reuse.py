@@ -93,10 +93,10 @@ def runs_in(folder: Path, parts: Sequence[Path] = ()) -> FolderRuns:
             continue
         if manifest is not None:
             manifests[place.name] = manifest
-    return FolderRuns(manifests, tuple(_first(damaged)))
+    return FolderRuns(manifests, tuple(_first_damaged(damaged)))
 
 
-def _first(damaged: Sequence[str]) -> Iterator[str]:
+def _first_damaged(damaged: Sequence[str]) -> Iterator[str]:
     yield from damaged[:MAX_NAMED_DAMAGE]
     if len(damaged) > MAX_NAMED_DAMAGE:
         yield f"{len(damaged) - MAX_NAMED_DAMAGE} more runs are damaged, and nothing is reused from them"
@@ -106,18 +106,20 @@ def origins_among(
     runs: Mapping[str, Manifest], *, except_for: Collection[Path], whole_paths: bool = False
 ) -> list[Origin]:
     """The runs that have steps, but for those in the directories `except_for`, which look into their own journals."""
-    own = {directory.resolve() for directory in except_for}
+    excepted = {directory.resolve() for directory in except_for}
     origins: list[Origin] = []
     for name, manifest in runs.items():
         directory = manifest.directory
-        if directory in own or stat_of(directory / STEPS) == NO_FILE:
+        if directory in excepted or stat_of(directory / STEPS) == NO_FILE:
             continue
         system = manifest.identity.system
         if manifest.is_of_several_systems:
             system = ""
+        if whole_paths:
+            name = str(directory)
         origins.append(
             Origin(
-                name=str(directory) if whole_paths else name,
+                name=name,
                 directory=directory,
                 system=system,
                 date=manifest.identity.current_date,
@@ -185,7 +187,7 @@ class Origins:
 
                 fingerprints.append(np.asarray(scan.index.fingerprints))
                 places.append(np.asarray(scan.index.offsets) + (number << _OFFSET_BITS))
-        for text in _first(damaged):
+        for text in _first_damaged(damaged):
             self._notify(text)
         if not fingerprints:
             return NO_KEYS

@@ -91,7 +91,7 @@ class RunChanges:
     """The other fields: command, version, paths, prices."""
     texts: tuple[TextChange, ...]
     scores: ScoreChanges | None
-    """None where a run has no results."""
+    """None where a run has no results, or they were not compared."""
     problems: tuple[str, ...] = ()
     """What could not be compared."""
 
@@ -117,8 +117,8 @@ def origin_of(directory: Path) -> Path:
     return directory.parent / name
 
 
-def compare_two(before: Path, after: Path) -> RunChanges:
-    """Compare two run directories. Raises InputError for one that is no run."""
+def compare_two(before: Path, after: Path, *, with_scores: bool = True) -> RunChanges:
+    """Compare two run directories, their results only `with_scores`. Raises InputError for one that is no run."""
     manifest, manifest_after = require_manifest(before), require_manifest(after)
     problems: list[str] = []
     texts: list[TextChange] = []
@@ -128,7 +128,8 @@ def compare_two(before: Path, after: Path) -> RunChanges:
     shown_prompts = {f"{PROMPTS}.{Path(text.name).stem}" for text in texts}
     scores = None
     try:
-        scores = _score_changes(manifest, manifest_after)
+        if with_scores:
+            scores = _score_changes(manifest, manifest_after)
     except (InputError, OSError) as error:
         problems.append(f"scores cannot be compared: {error}")
     return RunChanges(

@@ -5,7 +5,7 @@ Of runs only manifests are read here; `finished` reads the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -112,16 +112,33 @@ def without_older_versions(
     are left out, and the `remedy`.
     """
     by_path = {run.path for run in runs if run.by_path}
-    manifests = {run.path: manifest_of(run.path) for run in runs if run.path.is_dir()}
-    _, older = newest_versions(manifests.values())
-    left_out = {manifest.directory for manifest in older} - by_path
-    shown = [manifest for path, manifest in manifests.items() if path not in left_out]
-    left_out -= _needed_origs(shown, [manifests[path] for path in left_out])
+    left_out = older_directories([manifest_of(run.path) for run in runs if run.path.is_dir()], by_path)
     if len(left_out) == 1:
         on_note(f"1 older version left out ({remedy.replace('them', 'it')})")
     elif left_out:
         on_note(f"{len(left_out)} older versions left out ({remedy})")
     return [run for run in runs if run.path not in left_out]
+
+
+def older_directories(manifests: Sequence[Manifest], by_path: Collection[Path]) -> set[Path]:
+    """Return the directories of the older versions that `without_older_versions` leaves out; none in `by_path`."""
+    _, older = newest_versions(manifests)
+    left_out = {manifest.directory for manifest in older if manifest.directory not in by_path}
+    if not left_out:
+        return left_out
+    shown: list[Manifest] = []
+    for manifest in manifests:
+        if manifest.directory not in left_out:
+            shown.append(manifest)
+    left_out -= _needed_origs(shown, [manifest for manifest in older if manifest.directory in left_out])
+    return left_out
+
+
+def goes_with(orig: Manifest, manifest: Manifest) -> bool:
+    """Whether a run of orig lies in the folder of another run, and can be compared with it."""
+    if orig.directory.absolute().parent != manifest.directory.absolute().parent:
+        return False
+    return settings_agree(setting_of(orig), setting_of(manifest))
 
 
 def _needed_origs(shown: Sequence[Manifest], left_out: Sequence[Manifest]) -> set[Path]:
@@ -131,21 +148,14 @@ def _needed_origs(shown: Sequence[Manifest], left_out: Sequence[Manifest]) -> se
     older_origs.sort(key=lambda manifest: version_of(manifest).recency, reverse=True)
     needed: set[Path] = set()
     for manifest in shown:
-        if not manifest.players.get("clarifier") or any(_goes_with(orig, manifest) for orig in origs):
+        if not manifest.players.get("clarifier") or any(goes_with(orig, manifest) for orig in origs):
             continue
         for orig in older_origs:
-            if _goes_with(orig, manifest):
+            if goes_with(orig, manifest):
                 origs.append(orig)
                 needed.add(orig.directory)
                 break
     return needed
-
-
-def _goes_with(orig: Manifest, manifest: Manifest) -> bool:
-    """Whether a run of orig lies in the folder of another run, and can be compared with it."""
-    if orig.directory.absolute().parent != manifest.directory.absolute().parent:
-        return False
-    return settings_agree(setting_of(orig), setting_of(manifest))
 
 
 def _runs_inside(folder: Path) -> list[Path]:
@@ -188,39 +198,17 @@ def run_folders(
         for path in files.matching(word) or [word]:
             by_path[path] = by_path.get(path, False) or path == word
     # A run may be named by itself and by its folder: it stands where it was named first.
-    found: dict[Path, bool] = {}
+    runs_by_directory: dict[Path, RunPath] = {}
     for path in files.without(by_path, files.is_report):
         for directory in files.runs_at(path):
             is_word = directory == path and by_path[path]
-            found[directory] = found.get(directory, False) or is_word
-    runs = [RunPath(directory, named=is_word, by_path=is_word) for directory, is_word in found.items()]
+            if directory in runs_by_directory:
+                is_word = is_word or runs_by_directory[directory].by_path
+            runs_by_directory[directory] = RunPath(directory, named=is_word, by_path=is_word)
+    runs = list(runs_by_directory.values())
     if not all_versions:
         runs = without_older_versions(runs, on_note, remedy)
     return files.without((run.path for run in runs), files.is_gold_build)
-
-
-def group_by_agent(paths: Iterable[Path]) -> dict[str, list[Path]]:
-    """Group runs whose gains can be compared, by agent, where there are runs of orig by several agents.
-
-    Runs that name no agent go with every one. Below two such origs all are one group, "".
-    """
-    agents = {path: _agent(path) for path in paths}
-    agents_of_orig = {agent for path, agent in agents.items() if _is_orig(path)}
-    if len(agents_of_orig) < 2:
-        return {"": list(agents)}
-    groups: dict[str, list[Path]] = {}
-    for name in sorted(set(agents.values()) - {""}):
-        groups[name] = [path for path, agent in agents.items() if agent in (name, "")]
-    return groups
-
-
-def _agent(path: Path) -> str:
-    """The run's agent; "" without a search, or a manifest."""
-    return manifest_of(path).agent
-
-
-def _is_orig(path: Path) -> bool:
-    return manifest_of(path).identity.system == ORIG
 
 
 def check_same_data(paths: Iterable[Path]) -> None:

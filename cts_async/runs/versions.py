@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from cts_async.foreign_json import as_object
 from cts_async.runs.manifest import Manifest, manifest_of
 
 _VERSION_NAME: Final = re.compile(r"(?P<series>.+)\.v(?P<number>[1-9][0-9]{0,5})", re.DOTALL)
@@ -66,38 +67,40 @@ def version_of(manifest: Manifest) -> RunVersion:
     )
 
 
-def versions_of_series(first: Path) -> list[RunVersion]:
-    """The versions of the series whose first directory is `first`, by number; the first may be gone, or all of them."""
+def versions_of_series(first_directory: Path) -> list[RunVersion]:
+    """The versions of the series that begins with a directory, by number; the first may be gone, or all of them."""
     versions: list[RunVersion] = []
-    if not first.parent.is_dir():
+    if not first_directory.parent.is_dir():
         return versions
-    for directory in first.parent.iterdir():
-        if directory.name != first.name and not directory.name.startswith(f"{first.name}.v"):
+    for directory in first_directory.parent.iterdir():
+        if directory.name != first_directory.name and not directory.name.startswith(
+            f"{first_directory.name}.v"
+        ):
             continue
         if directory.is_symlink() or not directory.is_dir():
             continue
         version = version_of(manifest_of(directory))
-        if version.series == first.name:
+        if version.series == first_directory.name:
             versions.append(version)
     return sorted(versions, key=lambda version: version.number)
 
 
-def next_version(first: Path) -> tuple[Path, int]:
+def next_version(first_directory: Path) -> tuple[Path, int]:
     """The directory and number of a new version: the first number above all versions that nothing is named by."""
-    numbers = [version.number for version in versions_of_series(first)]
+    numbers = [version.number for version in versions_of_series(first_directory)]
     number = max(numbers, default=0) + 1
     while True:
-        directory = version_directory(first, number)
+        directory = version_directory(first_directory, number)
         if not directory.exists() and not directory.is_symlink():
             return directory, number
         number += 1
 
 
-def version_directory(first: Path, number: int) -> Path:
-    """The directory of a version of the series whose first directory is `first`."""
+def version_directory(first_directory: Path, number: int) -> Path:
+    """The directory of a version of the series that begins with a directory."""
     if number == 1:
-        return first
-    return first.with_name(f"{first.name}.v{number}")
+        return first_directory
+    return first_directory.with_name(f"{first_directory.name}.v{number}")
 
 
 def newest_versions(manifests: Iterable[Manifest]) -> tuple[list[Manifest], list[Manifest]]:
@@ -189,23 +192,29 @@ def _names_in_order(before: Mapping[str, Any], after: Mapping[str, Any]) -> list
     return list(names)
 
 
+def _names_of_both(after: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(after) | dict.fromkeys(before))
+
+
 def _names(value: Any) -> list[str]:
-    return [name for name in value if isinstance(name, str)] if isinstance(value, list | tuple) else []
-
-
-def _objects(*values: Any) -> list[Mapping[str, Any]]:
-    return [value if isinstance(value, Mapping) else {} for value in values]
+    """A list of names; none for anything else, since a manifest may be anybody's."""
+    names: list[str] = []
+    if isinstance(value, list | tuple):
+        for name in value:
+            if isinstance(name, str):
+                names.append(name)
+    return names
 
 
 def _changed_players(before: Any, after: Any, *, judges_changed: bool) -> list[str]:
-    old_players, new_players = _objects(before, after)
+    old_players, new_players = as_object(before), as_object(after)
     changes: list[str] = []
-    for role in dict.fromkeys([*new_players, *old_players]):
+    for role in _names_of_both(new_players, old_players):
         old, new = old_players.get(role), new_players.get(role)
         # A judge that came or went is named as such already.
         if old == new or (judges_changed and role.startswith("judge ") and (old is None or new is None)):
             continue
-        changes.append(f"{role} ({_changed_player(*_objects(old, new))})")
+        changes.append(f"{role} ({_changed_player(as_object(old), as_object(new))})")
     return changes
 
 
@@ -222,16 +231,16 @@ def _changed_player(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         return (
             f"{before.get('model') or before.get('name') or 'nobody'}, now {after.get('model') or 'nobody'}"
         )
-    old_params, new_params = _objects(before.get("params"), after.get("params"))
+    old_params, new_params = as_object(before.get("params")), as_object(after.get("params"))
     differing: list[str] = []
-    for name in dict.fromkeys([*new_params, *old_params]):
+    for name in _names_of_both(new_params, old_params):
         if old_params.get(name) != new_params.get(name):
             differing.append(f"{name} {_short(old_params.get(name))}, now {_short(new_params.get(name))}")
     return "; ".join(differing) or "wire format"
 
 
 def _changed_prompts(before: Any, after: Any) -> list[str]:
-    old_prompts, new_prompts = _objects(before, after)
+    old_prompts, new_prompts = as_object(before), as_object(after)
     changes: list[str] = []
     for name in sorted(old_prompts.keys() & new_prompts.keys()):
         if old_prompts[name] != new_prompts[name]:
@@ -241,7 +250,7 @@ def _changed_prompts(before: Any, after: Any) -> list[str]:
 
 
 def _changed_data(before: Any, after: Any) -> list[str]:
-    old_data, new_data = _objects(before, after)
+    old_data, new_data = as_object(before), as_object(after)
     changes: list[str] = []
     for name, label in _DATA_LABELS.items():
         if old_data.get(name) != new_data.get(name) and label not in changes:
@@ -255,7 +264,7 @@ def _changed_value(name: str, before: Any, after: Any) -> str:
         return label
     old, new = before, after
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        differing = [key for key in dict.fromkeys([*after, *before]) if before.get(key) != after.get(key)]
+        differing = [key for key in _names_of_both(after, before) if before.get(key) != after.get(key)]
         if len(differing) == 1:
             old, new = before.get(differing[0]), after.get(differing[0])
             label = f"{label} {differing[0].replace('_', ' ')}"

@@ -50,6 +50,7 @@ NO_ANSWERS: Final = (
     "no instance of these runs has an answer yet, so there is nothing to judge or compare: repeat a run's command to "
     "resume it, with --retry-failed to retry what failed"
 )
+_LEADERBOARD: Final = "leaderboard"
 MOST_TIED: Final = 8
 """Systems tied with the best one that a sentence names."""
 MOST_PAIRS: Final = 36
@@ -76,6 +77,8 @@ class RunsCompared:
     """What distinguishes the group from the others; "" for a group alone."""
     others: tuple[RunsCompared, ...] = ()
     """The other groups, of the one last worked on only; nothing is compared between groups."""
+    common_notes: tuple[str, ...] = ()
+    """Notes on several groups together, in the first."""
 
     @property
     def groups(self) -> tuple[RunsCompared, ...]:
@@ -145,7 +148,9 @@ def compare_runs(
     if not compared:
         raise problems[0]
     first, *others = compared
-    return replace(first, notes=(*notes, *first.notes), others=tuple(others))
+    if others:
+        return replace(first, common_notes=tuple(notes), others=tuple(others))
+    return replace(first, notes=(*notes, *first.notes))
 
 
 def _read_groups(groups: Sequence[ComparableRuns], notes: list[str]) -> list[tuple[ComparableRuns, Board]]:
@@ -165,10 +170,10 @@ def _read_groups(groups: Sequence[ComparableRuns], notes: list[str]) -> list[tup
 
 
 def _groups_note(boards: Sequence[tuple[ComparableRuns, Board]]) -> str:
-    note = (
-        f"{len(boards)} groups, each with its own orig, ranks and tests: nothing is compared between them. To compare "
-        "two runs of different agents, name these two."
-    )
+    note = f"{len(boards)} groups, each with its own orig, ranks and tests: nothing is compared between them."
+    # Scores by another gold cannot be paired at all.
+    if len({group.agent for group, _ in boards}) > 1:
+        note += " To compare two runs of different agents, name these two."
     for group, _ in boards:
         if group.without_agent:
             paths = join_first([str(run.path) for run in group.without_agent])
@@ -366,6 +371,7 @@ def comparison_json(compared: RunsCompared) -> dict[str, Any]:
         for group in compared.groups:
             head = {"group": group.heading, "agent": group.agent or None}
             groups.append(head | _group_json(group))
+        result["notes"] = [*compared.common_notes, *compared.notes]
         result["groups"] = groups
     return result
 
@@ -394,10 +400,13 @@ def _group_json(compared: RunsCompared) -> dict[str, Any]:
 
 
 def printed_notes(compared: RunsCompared) -> list[str]:
-    """Return the notes to be printed below the tables: those of a further group behind its heading."""
-    notes = list(compared.notes)
-    for group in compared.others:
-        notes += [f"{group.heading}: {note}" for note in group.notes]
+    """Return the notes to be printed below the tables: those of one of several groups behind its heading."""
+    notes = list(compared.common_notes)
+    for group in compared.groups:
+        if group.heading:
+            notes += [f"{group.heading}: {note}" for note in group.notes]
+        else:
+            notes += group.notes
     for caveat in caveats_in(chain.from_iterable(group.caveats for group in compared.groups)):
         headings = [group.heading for group in compared.groups if caveat in group.caveats]
         if len(headings) == len(compared.groups):
@@ -480,6 +489,12 @@ def comparison_tables(compared: RunsCompared, *, main_only: bool, all_pairs: boo
     tables += judges_tables(compared)
     for table in tables:
         yield with_caveats(table, compared.caveats)
+
+
+def leaderboard_of(compared: RunsCompared) -> DataTable:
+    """Return the leaderboard of all groups under the first judge of each; some group must be judged."""
+    tables = comparison_tables(compared, main_only=True, all_pairs=False)
+    return next(table for table in tables if table.name == _LEADERBOARD)
 
 
 def _sectioned_tables(
@@ -605,7 +620,7 @@ def _leaderboard_table(judged: Judged, compared: RunsCompared, style: SectionSty
     if any(row["judge_is"] for row in rows):
         remarks.append(OWN_NOTE)
     return DataTable(
-        "leaderboard",
+        _LEADERBOARD,
         "restore_score_100",
         caption,
         columns,

@@ -78,6 +78,8 @@ class DiagnosisReport:
     """What distinguishes the group of runs from the others; "" for a group alone."""
     others: tuple[DiagnosisReport, ...] = ()
     """The other groups, of the one last worked on only."""
+    common_notes: tuple[str, ...] = ()
+    """Notes on several groups together, in the first."""
 
     @property
     def groups(self) -> tuple[DiagnosisReport, ...]:
@@ -101,6 +103,7 @@ def report_json(report: DiagnosisReport) -> dict[str, Any]:
         for group in report.groups:
             head = {"group": group.heading, "agent": group.agent or None}
             groups.append(head | _group_json(group))
+        result["notes"] = [*report.common_notes, *report.notes]
         result["groups"] = groups
     return result
 
@@ -145,7 +148,7 @@ def printed_tables(report: DiagnosisReport) -> list[DataTable]:
 
 def printed_notes(report: DiagnosisReport) -> list[str]:
     """Return the lines to be printed below the tables: those of several groups behind their headings."""
-    lines: list[str] = []
+    lines = list(report.common_notes)
     for group in report.groups:
         group_lines = ["no scores"]
         if group.judge:
@@ -153,7 +156,7 @@ def printed_notes(report: DiagnosisReport) -> list[str]:
         group_lines += group.notes
         for caveat in group.caveats:
             group_lines.append(CAVEATS[caveat])
-        if report.others:
+        if group.heading:
             group_lines = [f"{group.heading}: {line}" for line in group_lines]
         lines += group_lines
     return lines
@@ -262,7 +265,9 @@ def _diagnose_groups(
         problem = f"{', '.join(words)}: no Clarifier's run with answers; name one, such as runs/sample-gpt-k1"
         raise UsageError("; ".join([problem, *notes]))
     first, *others = reports
-    return replace(first, notes=[*notes, *first.notes], others=tuple(others))
+    if others:
+        return replace(first, common_notes=tuple(notes), others=tuple(others))
+    return replace(first, notes=[*notes, *first.notes])
 
 
 def _orig_of_group(orig: Path | None, groups: Sequence[ComparableRuns], group: ComparableRuns) -> Path | None:

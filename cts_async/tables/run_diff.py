@@ -61,7 +61,7 @@ def changes_json(changes: RunChanges) -> dict[str, Any]:
     """The changes as `--json` prints them; a text's `diff` is its unified diff."""
     texts: list[dict[str, Any]] = []
     for text in changes.texts:
-        texts.append({"file": text.name, "status": _status(text), "diff": list(unified_lines(text))})
+        texts.append({"file": text.name, "status": text_status(text), "diff": list(unified_lines(text))})
     value: dict[str, Any] = {
         "before": str(changes.before.directory),
         "after": str(changes.after.directory),
@@ -111,7 +111,7 @@ def print_changes(console: Console, changes: RunChanges) -> None:
     print_table(console, _settings_table("settings", "Settings that determine results", changes.settings))
     is_wide = console.is_terminal and console.width >= SIDE_BY_SIDE
     for text in changes.texts:
-        print_plainly(console, visible(f"{text.name} ({_status(text)})"), "bold")
+        print_plainly(console, visible(f"{text.name} ({text_status(text)})"), "bold")
         if is_wide and _is_comparable(text):
             _print_side_by_side(console, text)
         else:
@@ -191,7 +191,8 @@ def _print_scores(console: Console, scores: ScoreChanges) -> None:
 # --- Texts
 
 
-def _status(text: TextChange) -> str:
+def text_status(text: TextChange) -> str:
+    """Whether a text changed, or only one of the runs has it."""
     if text.before is None:
         return "only after"
     if text.after is None:

@@ -37,9 +37,11 @@ from cts_async.engine.listener import BoundedListener, connections_allowed
 from cts_async.errors import UsageError
 from cts_async.pages.markup import Markup, Node, element
 from cts_async.runs.index import FILE_CHANGED, NO_RUN, Json, Refused, file_name
+from cts_async.viewer.instances import Parameters
 from cts_async.viewer.leaderboards import Leaderboards, board_csv
 from cts_async.viewer.library import Changes, Indexer, Library
 from cts_async.viewer.pages import Endpoints
+from cts_async.viewer.versions import chosen_versions, versions_of
 
 T = TypeVar("T")
 
@@ -153,7 +155,7 @@ class Server:
         return await self._send(request, content, {"Content-Type": "application/json"})
 
     async def _leaderboard(self, request: web.Request) -> web.Response:
-        board = await self._board(_parameters(request).get("data", ""))
+        board = await self._board(_parameters(request))
         return web.Response(body=orjson.dumps(board), content_type="application/json")
 
     async def _difference(self, request: web.Request) -> web.Response:
@@ -163,14 +165,18 @@ class Server:
         difference = await self._leaderboards.difference(runs)
         return web.Response(body=orjson.dumps(difference), content_type="application/json")
 
-    async def _board(self, data_sha: str) -> Json:
+    async def _board(self, parameters: Parameters) -> Json:
+        data_sha = parameters.get("data", "")
         # Named by what `cts demo` prints: an address with digests would be two lines long.
         if not data_sha:
-            data_sha = await self._in_thread(self.library.only_data)
-        runs = await self._in_thread(partial(self.library.over, data_sha))
+            data_sha = await self._in_thread(self.library.shown_data)
+        runs = await self._in_thread(partial(chosen_versions, self.library, data_sha, parameters))
         if not runs:
             raise Refused(404, "no runs over these data")
-        return await self._leaderboards.leaderboard(data_sha, runs)
+        board = await self._leaderboards.leaderboard(data_sha, runs)
+        names = [place.name for place, _ in runs]
+        board["versions"] = await self._in_thread(partial(versions_of, self.library, names))
+        return board
 
     async def _events(self, request: web.Request) -> web.StreamResponse:
         """A run's row whenever its files change, as server-sent events; of all runs if none is named."""
@@ -221,12 +227,11 @@ class Server:
     async def _csv(self, request: web.Request) -> web.StreamResponse:
         """The instances of runs that pass the filters, or a leaderboard once it is computed."""
         parameters = _parameters(request)
-        data_sha = parameters.get("data", "")
-        if not data_sha or "runs" in parameters:
+        if "run" in parameters or "runs" in parameters:
             return await self._file(self.answers.csv, "text/csv; charset=utf-8", request)
-        board = await self._board(data_sha)
+        board = await self._board(parameters)
         while board["computing"] and not board["boards"]:
-            board = await self._board(data_sha)
+            board = await self._board(parameters)
         name = file_name(f"{board['data']}-leaderboard", "csv")
         return await self._send_file(request, name, "text/csv; charset=utf-8", board_csv(board))
 
@@ -460,10 +465,10 @@ def _parameters(request: web.Request) -> dict[str, str]:
 # --- Serving
 
 
-def viewed(paths: Sequence[Path]) -> Library:
-    """The runs in these folders. Raises UsageError if one is not a readable folder."""
+def viewed(paths: Sequence[Path], *, newest_only: bool = False) -> Library:
+    """The runs in these folders, or only the newest version of each. Raises UsageError if one is no readable folder."""
     folders = [viewed_folder(path) for path in paths]
-    return Library(Path(os.path.commonpath(folders)), folders)
+    return Library(Path(os.path.commonpath(folders)), folders, newest_only=newest_only)
 
 
 def viewed_folder(path: Path) -> Path:

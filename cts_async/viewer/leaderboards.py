@@ -1,4 +1,4 @@
-"""Leaderboards of runs over the same data, and the difference of two runs, with the numbers of `cts compare`.
+"""Leaderboards of runs, by group of comparable ones, and the difference of two runs, with the numbers of `cts compare`.
 
 Reading many large runs takes much memory and time, so a child process does it (this module as a program) and gives
 both back. Its results are cached until a results file changes.
@@ -57,14 +57,18 @@ class Leaderboards:
         self._one_at_a_time = asyncio.Lock()
 
     async def leaderboard(self, data_sha: str, runs: Runs) -> Json:
-        """The leaderboard of `runs`, after a second at most; `computing` means that its numbers are out of date."""
+        """The leaderboard of `runs`, after a second at most; `computing` means that its numbers are out of date.
+
+        `data_sha` is "" for runs over several data.
+        """
         board: Json = {
-            "data": name_of_data(manifest for _, manifest in runs),
+            "data": data_name(data_sha, runs),
             "data_sha": data_sha,
             # Until the first computation ends.
             "boards": [],
         }
-        return board | await self._latest_numbers(f"{_BOARDS} {data_sha}", _BOARDS, runs)
+        names = [place.name for place, _ in runs]
+        return board | await self._latest_numbers("\n".join([_BOARDS] + names), _BOARDS, runs)
 
     async def difference(self, runs: Runs) -> Json:
         """The first of two runs less the second (`difference_of`), after a second at most; `computing` as above."""
@@ -107,6 +111,13 @@ class Leaderboards:
             self._latest.pop(key, None)
 
 
+def data_name(data_sha: str, runs: Runs) -> str:
+    """What the data of a leaderboard are called; "" for several."""
+    if not data_sha:
+        return ""
+    return name_of_data(manifest for _, manifest in runs)
+
+
 def _scores_states(runs: Runs) -> list[tuple[str, object]]:
     return [(place.name, scores_state(place)) for place, _ in runs]
 
@@ -116,11 +127,18 @@ RECOMPUTED: Final = "stored scores contradict their nuggets, and are recomputed"
 
 
 def board_csv(board: Json) -> Iterator[bytes]:
-    """A leaderboard as CSV, a row for each judge and system; `gain` is the mean paired difference to `baseline`."""
+    """A leaderboard as CSV, a row for each judge and system; `gain` is the mean paired difference to `baseline`.
+
+    Where there are several groups of runs, a column names each one.
+    """
     from cts_async.tables.table import csv_of
 
     rows: list[Json] = []
+    keys = ["judge", *_STANDING_COLUMNS, "baseline", "caveat"]
     for judge_board in board["boards"]:
+        heading = judge_board["heading"]
+        if heading and "group" not in keys:
+            keys.append("group")
         for standing in judge_board["standings"]:
             row: Json = {"judge": judge_board["judge"], "baseline": judge_board["baseline"]}
             for name in _STANDING_COLUMNS:
@@ -128,8 +146,9 @@ def board_csv(board: Json) -> Iterator[bytes]:
             row["caveat"] = standing["caveat"]
             if standing["recomputed"]:
                 row["caveat"] = "; ".join(filter(None, (standing["caveat"], RECOMPUTED)))
+            if heading:
+                row["group"] = heading
             rows.append(row)
-    keys = ("judge",) + _STANDING_COLUMNS + ("baseline", "caveat")
     yield csv_of(keys, rows).encode(errors="replace")
 
 
@@ -162,43 +181,53 @@ async def _compute_in_child(subject: str, paths: Mapping[str, str]) -> Json:
 
 
 def leaderboards_of(runs: Mapping[str, Path]) -> Json:
-    """The leaderboard of runs (by name) under each judge; of each agent if several have played orig (`group_by_agent`).
+    """The leaderboard of runs (by name) under each judge, for each group of comparable ones (`comparable_runs`).
 
-    Runs without a search are left out.
+    Runs without a search are left out. A group that cannot be read is named in `problem`; the others are shown.
     """
     from cts_async.analysis.board import make_board
     from cts_async.runs.finished import read_path
-    from cts_async.runs.selection import group_by_agent
+    from cts_async.runs.groups import comparable_runs
+    from cts_async.runs.selection import RunPath
 
     names = {path: name for name, path in runs.items()}
     boards: list[Json] = []
-    # As an ordered set: a run of no agent is on the board of each.
-    contradictions: dict[str, None] = {}
+    contradictions: list[str] = []
+    problems: list[str] = []
     try:
-        for agent, paths in group_by_agent(_scored_paths(runs.values())).items():
-            board = make_board(map(read_path, paths))
-            for judge in board.judges:
-                boards.append({"agent": display_name(agent)} | _judge_board(board, judge, names))
-            for entrant in board.entrants:
-                for sentence in entrant.contradictions:
-                    contradictions[_without_paths(sentence, names)] = None
+        scored = [RunPath(path, named=False) for path in _scored_paths(runs.values())]
+        groups = comparable_runs(scored)
     except (CTSError, OSError, ValueError) as error:
-        return {"boards": [], "problem": _without_paths(str(error), names), "contradictions": []}
-    problem = ""
-    if not boards:
-        problem = "none of these runs is judged yet"
-    return {"boards": boards, "problem": problem, "contradictions": list(contradictions)}
+        groups = []
+        problems.append(str(error))
+    for group in groups:
+        agent = group.agent if len(groups) > 1 else ""
+        described: Json = {
+            "agent": display_name(agent),
+            "heading": display_name(group.heading),
+            "facets": [[facet, display_name(value)] for facet, value in group.facets],
+        }
+        try:
+            board = make_board(read_path(run.path) for run in group.runs)
+            boards += [described | _judge_board(board, judge, names) for judge in board.judges]
+        except (CTSError, OSError, ValueError) as error:
+            problems.append(": ".join(filter(None, (group.heading, str(error)))))
+            continue
+        for entrant in board.entrants:
+            contradictions += [_without_paths(sentence, names) for sentence in entrant.contradictions]
+    if not boards and not problems:
+        problems.append("none of these runs is judged yet")
+    problem = _without_paths("; ".join(problems), names)
+    return {"boards": boards, "problem": problem, "contradictions": contradictions}
 
 
 def _scored_paths(paths: Iterable[Path]) -> list[Path]:
-    """The runs with scores. Raises CTSError if there is none, or if they are over different data."""
+    """The runs with scores. Raises CTSError if there is none."""
     from cts_async.runs.files import has_no_answers
-    from cts_async.runs.selection import check_same_data
 
     scored = [path for path in paths if _has_regular_files(path) and not has_no_answers(path)]
     if not scored:
         raise UsageError("runs without an agent have no scores")
-    check_same_data(scored)
     return scored
 
 
@@ -219,10 +248,13 @@ def differences_of(
     """
     from cts_async.analysis.board import make_board
     from cts_async.runs.finished import read_path
+    from cts_async.runs.selection import check_same_data
 
     names = {path: name for name, path in runs.items()}
     try:
-        board = make_board(map(read_path, _scored_paths(runs.values())))
+        scored = _scored_paths(runs.values())
+        check_same_data(scored)
+        board = make_board(map(read_path, scored))
     except (CTSError, OSError, ValueError) as error:
         problem = _without_paths(str(error), names)
         return {pair: {"judges": [], "problem": problem} for pair in pairs}
@@ -279,13 +311,9 @@ def _difference_under(board: Board, judge: str) -> Json | None:
 
 def _judge_board(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
     from cts_async.analysis.compare import compare_under
-    from cts_async.runs.manifest import ORIG
+    from cts_async.tables.comparison import reference_of
 
-    origs = [entrant.label for entrant in board.entrants if entrant.system == ORIG]
-    # Nobody is asked here which of several is meant.
-    baseline = ""
-    if len(origs) == 1:
-        baseline = origs[0]
+    baseline = reference_of(board, None)
     entrants = {entrant.label: entrant for entrant in board.entrants}
     judged = compare_under(board, judge, baseline)
     standings: list[Json] = []

@@ -16,8 +16,18 @@ import orjson
 from cts_async import __version__, scorer
 from cts_async.foreign_json import as_count, as_float, as_object, as_texts
 from cts_async.runs.files import MANIFEST, PER_ITEM, RESULTS, STEPS, SUMMARY
-from cts_async.runs.index import NO_FILE, Json, Refused, Stat, is_serializable, read_object, stat_of
-from cts_async.runs.manifest import Manifest
+from cts_async.runs.index import (
+    NO_FILE,
+    NO_RUN,
+    Json,
+    Refused,
+    Stat,
+    display_name,
+    is_serializable,
+    read_object,
+    stat_of,
+)
+from cts_async.runs.manifest import ORIG, Manifest
 from cts_async.runs.open_run import (
     MAX_FOLDERS,
     OpenRun,
@@ -27,6 +37,9 @@ from cts_async.runs.open_run import (
     judgment_files,
     viewed_manifest,
 )
+from cts_async.runs.selection import older_directories
+from cts_async.runs.settings import setting_of, settings_agree
+from cts_async.runs.versions import version_of
 from cts_async.watch.live import LIVE, LiveFile, is_current, is_live
 
 MAX_OPEN: Final = 16
@@ -57,6 +70,19 @@ _NOT_COUNTED: Final[Json] = {
     "unpriced_models": 0,
     "contradictions": [],
 }
+
+VERSION_KEYS: Final = (
+    "name",
+    "series",
+    "version",
+    "older",
+    "changed",
+    "changed_from",
+    "worked_on",
+    "scores",
+    "data_sha",
+)
+"""Of a run's row, what a menu of versions shows."""
 
 State = tuple[tuple[str, Stat], ...]
 
@@ -180,6 +206,18 @@ def _data_name(manifest: Manifest) -> str:
     return f"gold {manifest.gold_sha256[:8]}"
 
 
+def _version_fields(manifest: Manifest) -> Json:
+    """Which version of which run it is, and what changed."""
+    version = version_of(manifest)
+    return {
+        "series": display_name(version.series),
+        "version": version.number,
+        "changed": list(version.changed),
+        "changed_from": version.changed_from,
+        "worked_on": version.last_worked_on or None,
+    }
+
+
 def _run_row(place: Place, manifest: Manifest, tally: Json, data_sha: str) -> Json:
     live = _live_of(place)
     # Of all sessions, the current one included.
@@ -207,6 +245,7 @@ def _run_row(place: Place, manifest: Manifest, tally: Json, data_sha: str) -> Js
         # Why its scores say nothing about a model; "" if they do.
         "caveat": manifest.caveat,
     }
+    row |= _version_fields(manifest)
     row |= tally
     row["n_expected"] = max(manifest.n_expected, tally["n_done"])
     row["n_absent"] = manifest.n_absent
@@ -229,13 +268,22 @@ class FolderContents:
     damaged: tuple[str, ...] = ()
     data_by_gold: Mapping[str, str] = field(default_factory=dict)
     """Digest of a gold file -> `data_sha` of runs scored by it."""
+    older: frozenset[str] = frozenset()
+    """Names of the older versions that are shown on demand only (`selection.older_directories`)."""
+    versions: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """By name, the versions of a run's lineage in its folder, itself among them, the newest first."""
+    hidden: Mapping[Path, Manifest] = field(default_factory=dict)
+    """By directory, the runs that are left out; see `Library`."""
 
 
 class Library:
-    """The runs below `root`, or only those in its `parts`. Its methods are called by worker threads."""
+    """The runs below `root`, or only those in its `parts`. Its methods are called by worker threads.
 
-    def __init__(self, root: Path, parts: Sequence[Path] = ()) -> None:
-        self.root, self._parts = root, parts
+    Older versions are among them unless the library has the `newest_only`; one that `parts` name is.
+    """
+
+    def __init__(self, root: Path, parts: Sequence[Path] = (), *, newest_only: bool = False) -> None:
+        self.root, self._parts, self._newest_only = root, parts, newest_only
         self._lock = threading.Lock()
         self._contents = FolderContents()
         self._valid_until = float("-inf")
@@ -315,18 +363,91 @@ class Library:
         gold = manifest.gold_sha256
         return _data_sha(manifest) or self.find().data_by_gold.get(gold, gold)
 
-    def only_data(self) -> str:
-        """`data_sha` of all runs. Raises Refused where there are none, or runs over several data."""
-        digests = {self.data_sha(manifest) for _, manifest in self.find().runs.values()}
+    def shown_data(self) -> str:
+        """`data_sha` of the runs that are shown; "" if they are over several. Raises Refused if none is known."""
+        contents = self.find()
+        digests: set[str] = set()
+        for name, (_, manifest) in contents.runs.items():
+            if name not in contents.older:
+                digests.add(self.data_sha(manifest))
         digests.discard("")
-        if len(digests) > 1:
-            raise Refused(404, "runs over several data: choose a leaderboard in the list of runs")
         if not digests:
             raise Refused(404, "no runs over known data")
+        if len(digests) > 1:
+            return ""
         return digests.pop()
 
+    def shown_over(
+        self, data_sha: str, chosen: Sequence[str] = (), *, all_versions: bool = False
+    ) -> list[tuple[Place, Manifest]]:
+        """The runs over these data that tables show, by name; over all known data for "".
+
+        Of each lineage that is the newest version, or the `chosen` ones, which may be over other data: then what they
+        can be compared with is shown, too. With `all_versions` all of these lineages. Raises Refused for a chosen one
+        that is no run.
+        """
+        contents = self.find()
+        others: set[str] = set()
+        for name in chosen:
+            if name not in contents.runs:
+                raise Refused(404, NO_RUN)
+            others.update(contents.versions[name])
+        others -= set(chosen)
+        # Without the other versions of their lineages, the chosen ones are the newest.
+        runs = {name: run for name, run in contents.runs.items() if name not in others}
+        older = self._older(runs)
+        digests = {self.data_sha(runs[name][1]) for name in chosen} | {data_sha}
+        shown: set[str] = set()
+        for name, (_, manifest) in runs.items():
+            sha = self.data_sha(manifest)
+            is_over = sha in digests or not data_sha
+            if sha and is_over and name not in older:
+                shown.add(name)
+        if all_versions:
+            for name in list(shown):
+                shown.update(contents.versions[name])
+        # All are older, as after a change of the gold: an address that was noted before shows them as it did.
+        if not shown:
+            over = self.over(data_sha)
+            older = self._older({place.name: (place, manifest) for place, manifest in over})
+            shown = {place.name for place, _ in over if place.name not in older}
+        return [run for name, run in contents.runs.items() if name in shown]
+
+    def version_rows(self, name: str) -> list[Json]:
+        """What a menu of the versions of a run's lineage shows, the newest first; results are counted for COUNT_S."""
+        until = time.monotonic() + COUNT_S
+        rows: list[Json] = []
+        for version in self.find().versions.get(name, ()):
+            row = self._row(version, until)
+            # None for one that was removed since.
+            if row is not None:
+                rows.append({key: row[key] for key in VERSION_KEYS})
+        return rows
+
+    def origs(self, name: str) -> list[str]:
+        """The runs of orig that a run can be compared with, the one last worked on first; itself, if it is one."""
+        contents = self.find()
+        setting = setting_of(contents.runs[name][1])
+        origs: list[tuple[tuple[str, int, str], str]] = []
+        for orig, (_, manifest) in contents.runs.items():
+            if manifest.system == ORIG and settings_agree(setting_of(manifest), setting):
+                origs.append((version_of(manifest).recency, orig))
+        return [orig for _, orig in sorted(origs, reverse=True)]
+
+    def origin(self, place: Place, manifest: Manifest) -> Manifest | None:
+        """The run beside this one that a version was compared with when it was made; None if that is not known here."""
+        if not manifest.changed_from:
+            return None
+        # Looked up, not opened: the manifest may come from anywhere, and may name any path.
+        directory = place.path.parent / Path(manifest.changed_from).name
+        contents = self.find()
+        for origin_place, origin in contents.runs.values():
+            if origin_place.path == directory:
+                return origin
+        return contents.hidden.get(directory)
+
     def over(self, data_sha: str) -> list[tuple[Place, Manifest]]:
-        """The runs over these data, by name; none for ""."""
+        """The runs over these data, older versions among them, by name; none for ""."""
         # Runs of unknown data are not over the same ones.
         if not data_sha:
             return []
@@ -348,7 +469,12 @@ class Library:
         if place_and_manifest is None:
             return None
         place, manifest = place_and_manifest
-        return _run_row(place, manifest, self._tally(place, until), self.data_sha(manifest))
+        row = _run_row(place, manifest, self._tally(place, until), self.data_sha(manifest))
+        contents = self.find()
+        # Removed at this moment, it is the only one.
+        row["versions"] = list(contents.versions.get(name, (name,)))
+        row["older"] = name in contents.older
+        return row
 
     def _tally(self, place: Place, until: float) -> Json:
         # Before anything is read: what is written meanwhile makes another state.
@@ -392,7 +518,21 @@ class Library:
         for _, manifest in runs.values():
             if manifest.identity.data.sha256:
                 data_by_gold[manifest.gold_digest] = _data_sha(manifest)
-        return FolderContents(runs, tuple(damaged), data_by_gold)
+        older = self._older(runs)
+        hidden: dict[Path, Manifest] = {}
+        if self._newest_only:
+            for name in older:
+                place, manifest = runs.pop(name)
+                hidden[place.path] = manifest
+            older = set()
+        return FolderContents(
+            runs, tuple(damaged), data_by_gold, frozenset(older), _versions_by_run(runs), hidden
+        )
+
+    def _older(self, runs: Mapping[str, tuple[Place, Manifest]]) -> set[str]:
+        """The names of the older versions that are shown on demand only: of all but those that were named by path."""
+        directories = older_directories([manifest for _, manifest in runs.values()], set(self._parts))
+        return {name for name, (place, _) in runs.items() if place.path in directories}
 
     def _read_manifest(self, place: Place) -> Manifest | None:
         """The manifest, read again only if its file has changed. Raises ValueError if it is damaged."""
@@ -403,6 +543,19 @@ class Library:
             manifest = viewed_manifest(place.path)
             self._manifests[path] = (stat, manifest)
         return manifest
+
+
+def _versions_by_run(runs: Mapping[str, tuple[Place, Manifest]]) -> dict[str, tuple[str, ...]]:
+    lineages: dict[tuple[Path, str], list[tuple[tuple[str, int, str], str]]] = {}
+    for name, (place, manifest) in runs.items():
+        version = version_of(manifest)
+        lineages.setdefault((place.path.parent, version.lineage), []).append((version.recency, name))
+    versions: dict[str, tuple[str, ...]] = {}
+    for lineage in lineages.values():
+        newest_first = tuple(name for _, name in sorted(lineage, reverse=True))
+        for name in newest_first:
+            versions[name] = newest_first
+    return versions
 
 
 def _data_sha(manifest: Manifest) -> str:
@@ -421,12 +574,13 @@ class Changes:
 
     def __init__(self, library: Library, run: str) -> None:
         self._library, self._run = library, run
-        self._sent: dict[str, tuple[State, float]] = {}
-        """By run, the state of its files and the share indexed when its row was last sent."""
+        self._sent: dict[str, tuple[object, float]] = {}
+        """By run, the state of its row and the share indexed when it was last sent."""
 
     def next(self) -> bytes:
         """Everything new since the last call, first all rows. Runs in a worker thread."""
-        runs = self._library.find().runs
+        contents = self._library.find()
+        runs = contents.runs
         events: list[bytes] = []
         for name in list(self._sent):
             if name not in runs:
@@ -435,7 +589,8 @@ class Changes:
         for name, (place, _) in runs.items():
             if self._run not in ("", name):
                 continue
-            state = files_state(place)
+            # A run becomes an older version when another one begins.
+            state = files_state(place), contents.versions[name], name in contents.older
             sent_state, sent_ready = self._sent.get(name, (None, 0.0))
             # A row that was sent while its results were being indexed is sent again.
             if sent_state == state and sent_ready >= 1:

@@ -1,11 +1,11 @@
 """Instances by runs: a row for each instance of runs over the same data, a column for each run.
 
 Parameters, besides those of a list (see `instances`): `runs` names the columns, separated by commas (a comma in a name
-is "%2C", a percent sign "%25"); without it they are those of `data`, orig first, MAX_COLUMNS at most. `show` is what
-the cells hold. `sort` is "file" (the default: as the first run has them), "value" or "-value" (of the run `by`; rows
-without one last), "spread" or "-spread" (largest difference within a row), "gap" or "-gap" (value of the first column
-minus that of the second). `min` and `max` limit scores, `failed` chooses failures: those of the run `of`, or without
-it of any column.
+is "%2C", a percent sign "%25"); without it they are the newest versions over `data` (with `all`=1 all of them), orig
+first, MAX_COLUMNS at most. `show` is what the cells hold. `sort` is "file" (the default: as the first run has them),
+"value" or "-value" (of the run `by`; rows without one last), "spread" or "-spread" (largest difference within a row),
+"gap" or "-gap" (value of the first column minus that of the second). `min` and `max` limit scores, `failed` chooses
+failures: those of the run `of`, or without it of any column.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from cts_async.runs.index import NO_RUN, Json, Refused, opened
 from cts_async.runs.manifest import ORIG, Manifest
 from cts_async.runs.open_run import OpenRun, Place
 from cts_async.runs.results import ResultLines, instance_name
+from cts_async.runs.settings import setting_of, settings_agree
+from cts_async.runs.versions import version_of
 from cts_async.viewer.instances import (
     MAX_CHARS,
     Parameters,
@@ -87,7 +89,7 @@ def two_runs(library: Library, parameters: Parameters) -> list[tuple[Place, Mani
 
 def _chosen_runs(library: Library, parameters: Parameters) -> tuple[list[Json], list[str]]:
     """Every run over the data as {name, system}, and the names of those that are columns. Raises Refused."""
-    names = [unquote(name) for name in parameters.get("runs", "").split(",") if name]
+    names = names_in(parameters, "runs")
     if len(names) > MAX_COLUMNS:
         raise Refused(400, f"runs: at most {MAX_COLUMNS} at once")
     columns = list(dict.fromkeys(names))
@@ -105,7 +107,11 @@ def _chosen_runs(library: Library, parameters: Parameters) -> tuple[list[Json], 
     if shas:
         data_sha = shas.pop()
     # `over` has none for runs whose data are unknown.
-    runs = sorted(library.over(data_sha), key=orig_first) or named_runs
+    runs_over_data = library.over(data_sha) or named_runs
+    if not choice(parameters, "all", ("1",)):
+        shown = {place.name for place, _ in library.shown_over(data_sha)} | set(columns)
+        runs_over_data = [run for run in runs_over_data if run[0].name in shown]
+    runs = sorted(runs_over_data, key=orig_first)
     if not runs:
         raise Refused(404, "no runs over these data")
     if not columns:
@@ -113,6 +119,11 @@ def _chosen_runs(library: Library, parameters: Parameters) -> tuple[list[Json], 
     if not columns:
         raise Refused(404, "runs without an agent have no scores")
     return [{"name": place.name, "system": manifest.system} for place, manifest in runs], columns
+
+
+def names_in(parameters: Parameters, name: str) -> list[str]:
+    """The names of runs in a parameter: separated by commas, of which a name has "%2C"."""
+    return [unquote(part) for part in parameters.get(name, "").split(",") if part]
 
 
 def orig_first(run: tuple[Place, Manifest]) -> tuple[bool, str]:
@@ -142,7 +153,8 @@ class Matrix:
         if not self.judge and self.judges:
             self.judge = self.judges[0]
         self.show = choice(parameters, "show", SHOWN) or "score"
-        self._baselines = _baselines(runs)
+        is_named_pair = len(runs) == 2 and bool(parameters.get("runs"))
+        self._baselines = _baselines(runs, is_named_pair=is_named_pair)
         self._failed = self._by_instance([lines.failed for lines in self._lines], False)
         scores = self._scores()
         # An answer that another judge failed to label has a score by this one.
@@ -421,23 +433,27 @@ def share_indexed(runs: Sequence[OpenRun]) -> float:
     return max(0.0, share)
 
 
-def _baselines(runs: Sequence[OpenRun]) -> list[int | None]:
-    """For each run the place of the orig that its gain is over: if several agents have played it, that of its own.
+def _baselines(runs: Sequence[OpenRun], *, is_named_pair: bool) -> list[int | None]:
+    """For each run the place of the orig that its gain is over; None for none.
 
-    A run that names no agent is compared with the first.
+    That is an orig by the same agent under the same settings; of several the one last worked on, as in a leaderboard.
+    Whoever names two runs compares them, whatever their agents.
     """
-    origs: dict[str, int] = {}
+    origs: list[tuple[tuple[str, int, str], int]] = []
     for place, run in enumerate(runs):
         if run.manifest.system == ORIG:
-            origs.setdefault(run.manifest.agent, place)
+            origs.append((version_of(run.manifest).recency, place))
+    origs.sort(reverse=True)
     baselines: list[int | None] = []
     for run in runs:
-        if not origs:
-            baselines.append(None)
-        elif len(origs) > 1 and run.manifest.agent:
-            baselines.append(origs.get(run.manifest.agent))
-        else:
-            baselines.append(next(iter(origs.values())))
+        setting = setting_of(run.manifest)
+        baseline: int | None = None
+        for _, place in origs:
+            if baseline is not None:
+                break
+            if is_named_pair or settings_agree(setting_of(runs[place].manifest), setting):
+                baseline = place
+        baselines.append(baseline)
     return baselines
 
 

@@ -3,14 +3,15 @@
     GET /                                              index.html
     GET /static/NAME                                   the page's other files
     GET /api/runs                                      all runs (`library`), and messages on what cannot be read
-    GET /api/run?run=NAME                              its row, manifest, summary, and other runs over the same data
-    GET /api/leaderboard?data=SHA                      runs over the same data, by judge (`leaderboards`)
+    GET /api/run?run=NAME                              its row, manifest, summary, versions, runs over the same data
+    GET /api/changes?run=NAME                          what differs between a version and the one before (`versions`)
+    GET /api/leaderboard?data=SHA&versions=A,B&all=    runs by group and judge (`leaderboards`, `versions`)
     GET /api/difference?runs=A,B                       the scores of A less those of B, by judge (`leaderboards`)
     GET /api/instances?run=NAME&judge=&sort=&min=&max=&unknown=&failed=&text=&after=&limit=    a page of its instances
-    GET /api/matrix?data=SHA&runs=A,B&judge=&show=&sort=&by=&of=&min=&max=&failed=&text=&after=&limit=    (`matrix`)
+    GET /api/matrix?data=SHA&runs=A,B&all=&judge=&show=&sort=&by=&of=&min=&max=&failed=&text=&after=&limit= (`matrix`)
     GET /api/csv?run=NAME&judge=&sort=&min=&...        all that pass the same filters, as CSV (`instances`)
     GET /api/csv?runs=A,B&judge=&show=&...             the same of a matrix: a column for each run
-    GET /api/csv?data=SHA                              a leaderboard as CSV
+    GET /api/csv?data=SHA&versions=A,B&all=            a leaderboard as CSV
     GET /api/instance?run=NAME&id=ID                   one instance (`instance`)
     GET /api/trace?run=NAME&id=ID&after=N              a page of its search, event by event (`trace`)
     GET /api/steps?run=NAME&id=ID&after=N              a page of its steps in the journal
@@ -55,6 +56,7 @@ class Endpoints:
         return {
             "runs": self.runs,
             "run": self.run,
+            "changes": self.changes,
             "instances": self.instances,
             "matrix": self.matrix,
             "instance": self.instance,
@@ -81,7 +83,13 @@ class Endpoints:
             "command": run.manifest.command,
             "summary": run.summary(),
             "beside": self._other_runs(run),
+            "versions": self._library.version_rows(run.place.name),
         }
+
+    def changes(self, parameters: Parameters) -> Json:
+        from cts_async.viewer.versions import changes_of
+
+        return changes_of(self._library, parameters.get("run", ""))
 
     def instances(self, parameters: Parameters) -> Json:
         return list_instances(self._open(parameters), parameters)
@@ -90,13 +98,19 @@ class Endpoints:
         from cts_async.pages.instance import instance_page
 
         run = self._open(parameters)
-        return instance_page(run, parameters.get("id", ""), self._gold, self._other_runs(run))
+        page = instance_page(run, parameters.get("id", ""), self._gold, self._other_runs(run))
+        page["versions"] = self._library.version_rows(run.place.name)
+        return page
 
     def matrix(self, parameters: Parameters) -> Json:
         from cts_async.viewer.matrix import Matrix, opened_runs
+        from cts_async.viewer.versions import versions_of
 
         runs_over_data, runs = opened_runs(self._library, parameters, FIRST_S)
-        return Matrix(runs, parameters).page(runs_over_data)
+        matrix = Matrix(runs, parameters)
+        page = matrix.page(runs_over_data)
+        page["versions"] = versions_of(self._library, matrix.names)
+        return page
 
     # The module of the following imports roles and agent: the list of instances is shown before that.
 
@@ -171,6 +185,13 @@ class Endpoints:
         return run
 
     def _other_runs(self, run: OpenRun) -> list[str]:
-        """The names of the other runs over the same data."""
+        """The names of the other runs over the same data: the newest versions, and all of this run's lineage."""
         over = self._library.over(self._library.data_sha(run.manifest))
-        return [place.name for place, _ in over if place.name != run.place.name]
+        contents = self._library.find()
+        versions = contents.versions.get(run.place.name, ())
+        others: list[str] = []
+        for place, _ in over:
+            is_older = place.name in contents.older and place.name not in versions
+            if place.name != run.place.name and not is_older:
+                others.append(place.name)
+        return others

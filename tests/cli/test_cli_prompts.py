@@ -119,7 +119,10 @@ def test_judge_with_a_prompt_of_its_own_is_another_judge(cts: Cts, provider: Rem
     write(Path("strict"), "judge", "Judge mildly.")
     done = cts(*judge)
     assert done.code == 2
-    assert "has judgments by another fake@strict: prompts.judge.en@strict was" in done.err
+    assert (
+        "has verdicts by another fake@strict, a judge of the run itself: prompts.judge.en@strict was"
+        in done.err
+    )
 
 
 def test_candidates_are_judged_by_the_prompts_that_were_named(cts: Cts, provider: Remote) -> None:

@@ -91,6 +91,15 @@ class Counting:
         return Counter(request.role for request in seen)
 
 
+def compared(cts: Cts) -> list[str]:
+    """The systems that `cts compare runs` has rows for, in its one group."""
+    done = cts("compare", "runs", "--json")
+    assert done.code == 0, done.err
+    comparison = json.loads(done.out)
+    assert len(comparison.get("groups", [comparison])) == 1
+    return sorted(row["system"] for row in comparison["judges"][0]["leaderboard"])
+
+
 def test_each_edit_costs_what_follows_from_it(cts: Cts, provider: Remote) -> None:
     first, mended = "Which kind for query 3?", "Which size for query 3?"
     # The mended question is answered otherwise, and so leads to another search.
@@ -104,10 +113,12 @@ def test_each_edit_costs_what_follows_from_it(cts: Cts, provider: Remote) -> Non
     Path("my_lab.py").write_text(LAB.format(other=first, aspects=ASPECTS))
     run = [*COMMAND, "-k", "2"]
     assert count(*run) == Counter(answer=20, rewrite=10, agent=2 * 10 + 2 * 10, judge=10 + 10)
+    assert compared(cts) == [SYSTEM, "orig"]
 
     # One question in the function: its answer, a rewritten query, a search and a verdict; nothing of orig.
     Path("my_lab.py").write_text(LAB.format(other=mended, aspects=ASPECTS))
     assert count(*run) == Counter(answer=1, rewrite=1, agent=2, judge=1)
+    assert compared(cts) == [SYSTEM, "orig"]
     second = Path(f"runs/mini-{SYSTEM}+all-fake.v2")
     assert manifest_of(second).changed == ("clarifier (my_lab.ask)",)
     assert cts("audit", str(second)).code == 0
@@ -120,15 +131,19 @@ def test_each_edit_costs_what_follows_from_it(cts: Cts, provider: Remote) -> Non
     # One nugget: a verdict on each system's answer.
     write_data(10, {5: "fact five"})
     assert count(*run) == Counter(judge=2)
+    assert compared(cts) == [SYSTEM, "orig"]
 
     # One instance more: that instance.
     write_data(11, {5: "fact five"})
     assert count(*run) == Counter(answer=2, rewrite=1, agent=2 + 2, judge=1 + 1)
+    assert compared(cts) == [SYSTEM, "orig"]
 
     # Another judge: the verdicts. Its id was wrong, and is corrected: the verdicts again.
     assert count(*run, "--judge", "other") == Counter(judge=11 + 11)
+    assert compared(cts) == [SYSTEM, "orig"]
     write_models(provider.url, "other-2")
     assert count(*run, "--judge", "other") == Counter(judge=11 + 11)
+    assert compared(cts) == [SYSTEM, "orig"]
 
     # A third question: its answer, a rewritten query and, by a sampling agent, a search of the system's own. Where
     # nothing new was learned the answer is the same, and so is the verdict on it.
@@ -136,6 +151,7 @@ def test_each_edit_costs_what_follows_from_it(cts: Cts, provider: Remote) -> Non
     assert 0 < n_learned < 11
     three = [*COMMAND, "-k", "3", "--judge", "other"]
     assert count(*three) == Counter(answer=11, rewrite=11, agent=2 * 11, judge=n_learned)
+    assert compared(cts) == [SYSTEM, "my_lab.ask-k3", "orig"]
 
     # Older settings resume the version that has them.
     assert count(*run) == Counter()

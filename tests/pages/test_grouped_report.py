@@ -67,6 +67,11 @@ def test_page_has_sections_and_distinct_names_for_each_group(runs: Path, tmp_pat
     assert len(ids) == len(set(ids))
     assert {"group-1", "group-2", "scores-1", "scores-2", "manifests"} <= set(ids)
     assert {"figure-gain", "figure-gain_group2", "table-leaderboard", "table-leaderboard_2"} <= set(ids)
+    headings = re.findall(r'<th[^>]*class="section"[^>]*>(.*?)</th>', page)
+    assert [re.sub("<[^>]+>", "", heading) for heading in headings] == [
+        "agent a&lt;b&gt;",
+        "agent b (smoke test)",
+    ]
     # Every link of the contents leads to a section.
     assert set(re.findall(r'href="#([^"]+)"', page)) - {"results"} <= set(ids)
     # The verdict is the first group's; the smoke test of the second has none.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -601,21 +602,40 @@ OTHER = {"model": {"model": "mine-2"}, "prompts": PROMPTS}
 OF_A_RUN = {"identity": {"models": {"judge mine": MINE["model"]}, "prompts": {**PROMPTS, "agent.en": "2b"}}}
 
 
-@pytest.mark.parametrize("written", [{"further_judges": {"mine": MINE}}, OF_A_RUN])
-def test_judge_name_is_bound_to_its_model_while_its_verdicts_exist(
-    tmp_path: Path, written: dict[str, Any]
-) -> None:
-    manifest = tolerant_manifest(written, tmp_path)
+@pytest.fixture
+def judged_by_mine(tmp_path: Path) -> Path:
     path = tmp_path / "judgments" / "mine.jsonl"
     path.parent.mkdir()
     path.write_text('{"id": "q1"}\n')
-    assert with_judges(manifest, {"mine": MINE}) == {"mine": MINE}
-    with pytest.raises(UsageError, match='another mine: model.model was "mine-1", now "mine-2"'):
-        with_judges(manifest, {"mine": OTHER})
-    with pytest.raises(UsageError, match='another mine: prompts.judge.en was "1a", now "3c"'):
-        with_judges(manifest, {"mine": {**MINE, "prompts": {"judge.en": "3c"}}})
-    path.unlink()
-    assert with_judges(manifest, {"mine": OTHER}) == {"mine": OTHER}
+    return path
+
+
+STRICTER = {**MINE, "prompts": {"judge.en": "3c"}}
+CHANGES: list[tuple[dict[str, Any], str]] = [
+    (OTHER, 'model.model was "mine-1", now "mine-2"'),
+    (STRICTER, 'prompts.judge.en was "1a", now "3c"'),
+]
+
+
+@pytest.mark.parametrize(("settings", "change"), CHANGES)
+def test_changed_further_judge_is_named_while_its_verdicts_exist(
+    judged_by_mine: Path, settings: dict[str, Any], change: str
+) -> None:
+    manifest = tolerant_manifest({"further_judges": {"mine": MINE}}, judged_by_mine.parents[1])
+    assert with_judges(manifest, {"mine": MINE}) == ({"mine": MINE}, {})
+    assert with_judges(manifest, {"mine": settings}) == ({"mine": settings}, {"mine": [change]})
+    judged_by_mine.unlink()
+    assert with_judges(manifest, {"mine": settings}) == ({"mine": settings}, {})
+
+
+@pytest.mark.parametrize(("settings", "change"), CHANGES)
+def test_changed_judge_of_the_run_itself_is_refused(
+    judged_by_mine: Path, settings: dict[str, Any], change: str
+) -> None:
+    manifest = tolerant_manifest(OF_A_RUN, judged_by_mine.parents[1])
+    assert with_judges(manifest, {"mine": MINE}) == ({"mine": MINE}, {})
+    with pytest.raises(UsageError, match=f"a judge of the run itself: {re.escape(change)}. Use another name"):
+        with_judges(manifest, {"mine": settings})
 
 
 def test_damaged_note_in_the_manifest_is_named(tmp_path: Path) -> None:
@@ -624,16 +644,21 @@ def test_damaged_note_in_the_manifest_is_named(tmp_path: Path) -> None:
         read_manifest(tmp_path)
 
 
-def test_other_model_under_a_judges_name_is_refused(run: Path, new_calls: NewCalls) -> None:
+def test_verdicts_by_another_model_of_a_judges_name_are_set_aside(run: Path, new_calls: NewCalls) -> None:
     command = ("judge", run, "--judge", "other", "-q")
     assert cts(*command, "--limit", 2) == 0
     before = read_lines(run / "judgments/other.jsonl")
     new_calls()
     config = Path("cts.toml")
     config.write_text(config.read_text().replace("other-1", "other-2"))
-    with pytest.raises(UsageError, match='another other: model.model was "other-1", now "other-2"'):
-        cts(*command)
-    assert (read_lines(run / "judgments/other.jsonl"), new_calls()) == (before, 0)
+    assert cts(*command, "--limit", 2) == 0
+    assert new_calls() == 2
+    assert read_lines(run / "judgments/other.jsonl.1") == before
+    # Back to the earlier model: what it said is in the journal.
+    config.write_text(config.read_text().replace("other-2", "other-1"))
+    assert cts(*command, "--limit", 2) == 0
+    assert new_calls() == 0
+    assert read_lines(run / "judgments/other.jsonl") == before
 
 
 # --- Which questions repeat, and what files of candidates are called

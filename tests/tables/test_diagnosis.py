@@ -33,10 +33,11 @@ CITY, YEAR, BOTH, PART = "您想查哪个城市？", "您想查哪一年？", "�
 U = "unknown"
 
 
-@pytest.fixture
-def runs(tmp_path: Path) -> Path:
-    """orig scores 10 everywhere; gpt and kimi ask one question, gpt also two."""
-    made_run(tmp_path, label="orig", rows=[Row(id, score=10.0) for id in "abcde"])
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """orig scores 10 everywhere; gpt and kimi ask one question, gpt also two. Tests only read them."""
+    folder = tmp_path_factory.mktemp("runs")
+    made_run(folder, label="orig", rows=[Row(id, score=10.0) for id in "abcde"])
     rows = [
         Row("a", [CITY], [U], score=10.0),
         Row("b", [CITY], ["北京"], score=30.0),
@@ -44,7 +45,7 @@ def runs(tmp_path: Path) -> Path:
         Row("d", [YEAR], ["2024"], score=40.0),
         Row("e", error="search"),
     ]
-    made_run(tmp_path, label="gpt-k1", rows=rows)
+    made_run(folder, label="gpt-k1", rows=rows)
     rows = [
         Row("a", [PART], [U], score=11.0),
         Row("b", [YEAR], [U], score=9.0),
@@ -52,17 +53,17 @@ def runs(tmp_path: Path) -> Path:
         Row("d", [PART], [U], score=10.0),
         Row("e", [PART], [U]),  # judged by nobody
     ]
-    made_run(tmp_path, label="kimi-k1", rows=rows)
+    made_run(folder, label="kimi-k1", rows=rows)
     rows = [
         Row("a", [CITY, YEAR], [U, U], score=10.0),
         Row("b", [YEAR, CITY], ["2024", U], score=30.0),
         Row("c", [YEAR, PART], ["2024", "x"], score=50.0),
     ]
-    made_run(tmp_path, label="gpt-k2", rows=rows)
-    return tmp_path
+    made_run(folder, label="gpt-k2", rows=rows)
+    return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def found(runs: Path) -> dict[str, Any]:
     return report_json(diagnose_named([str(runs)]))
 

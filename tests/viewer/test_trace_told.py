@@ -167,7 +167,10 @@ def test_events_are_the_same_without_the_notes_of_the_agent(
 def test_notes_tell_what_became_of_each_call(tmp_path: Path) -> None:
     run, _ = made_search(tmp_path, INVALID, search("broken", "ferry"), visit("https://a.example/1"), ANSWER)
     records = [json.loads(line) for line in (run / "steps.jsonl").read_text("utf-8").splitlines()]
-    notes = {record["step"]: record["notes"]["calls"] for record in records if "notes" in record}
+    notes = {}
+    for record in records:
+        if "calls" in record.get("notes", {}):
+            notes[record["step"]] = record["notes"]["calls"]
     keys = {record["step"]: record["key"] for record in records}
     page = keys["search/tool/3.1/page/1"]
     assert notes == {

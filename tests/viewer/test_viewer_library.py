@@ -87,17 +87,31 @@ def board(asker: Asker) -> Any:
     return asker.until("leaderboard", lambda said: not said["computing"], data=sha)
 
 
-def test_leaderboard_without_data_is_that_of_the_only_data_in_the_folder(tmp_path: Path) -> None:
+def test_leaderboard_without_data_is_of_the_only_data_or_has_a_group_for_each(tmp_path: Path) -> None:
     with viewer(tmp_path) as asker:
         assert asker.api("leaderboard").json == {"error": "no runs over known data"}
     made_run(tmp_path, label="orig", rows=rows("nn"))
     with viewer(tmp_path) as asker:
         assert asker.until("leaderboard", lambda said: not said["computing"]) == board(asker)
-    made_run(tmp_path, label="orig", rows=rows("nn"), data="other")
+    made_run(tmp_path, label="orig", rows=rows("fn"), data="other")
+    for data in ("made", "other"):
+        made_run(tmp_path, label="gpt-k1", rows=rows("ff"), data=data)
     with viewer(tmp_path) as asker:
-        refused = asker.api("leaderboard")
-    assert refused.status == 404
-    assert refused.json == {"error": "runs over several data: choose a leaderboard in the list of runs"}
+        found = asker.until("leaderboard", lambda said: not said["computing"])
+        csv = asker.api("csv", data="").body.decode().splitlines()
+    assert (found["data"], found["data_sha"], found["problem"]) == ("", "", "")
+    groups = [one for one in found["boards"] if one["judge"] == "ernie"]
+    assert [(one["facets"][-1], one["baseline"]) for one in groups] == [
+        (["data", "made"], "orig"),
+        (["data", "other"], "orig"),
+    ]
+    gains = [{row["run"]: row["gain"] for row in one["standings"]} for one in groups]
+    assert gains == [
+        {"made-orig": None, "made-gpt-k1": 100.0},
+        {"other-orig": None, "other-gpt-k1": 50.0},
+    ]
+    assert csv[0].endswith(",baseline,caveat,group")
+    assert {line.rpartition(",")[2] for line in csv[1:]} == {group["heading"] for group in groups}
 
 
 def test_leaderboard_orders_systems_with_their_gain_over_orig(tmp_path: Path) -> None:
@@ -241,15 +255,24 @@ def test_each_agent_that_played_orig_has_a_leaderboard_of_its_own(tmp_path: Path
     runs["alone"] = made_run(tmp_path, label="c-k1", rows=rows("ff"), players={"agent": "c"}, name="alone")
     runs["given"] = made_run(tmp_path, label="d-k1", rows=rows("ff"), players={"agent": ""}, name="given")
     boards = [one for one in leaderboards_of(runs)["boards"] if one["judge"] == "ernie"]
-    assert [(one["agent"], one["baseline"]) for one in boards] == [("a", "orig"), ("b", "orig"), ("c", None)]
-    assert [{row["run"]: row["gain"] for row in one["standings"]} for one in boards] == [
-        {"orig by a": None, "a-k1 by a": 50.0, "given": 100.0},
-        {"orig by b": None, "b-k1 by b": 50.0, "given": 50.0},
-        {"alone": None, "given": None},
-    ]
-    del runs["orig by b"]
+    by_agent = {one["agent"]: one for one in boards}
+    assert {agent: one["baseline"] for agent, one in by_agent.items()} == {
+        "a": "orig",
+        "b": "orig",
+        "c": None,
+    }
+    gains = {agent: {row["run"]: row["gain"] for row in one["standings"]} for agent, one in by_agent.items()}
+    # What names no agent is on one board.
+    assert gains == {
+        "a": {"orig by a": None, "a-k1 by a": 50.0, "given": 100.0},
+        "b": {"orig by b": None, "b-k1 by b": 50.0},
+        "c": {"alone": None},
+    }
+    assert [one["facets"] for one in boards] == [[["agent", one["agent"]]] for one in boards]
+    for name in ("b-k1 by b", "orig by b", "alone"):
+        del runs[name]
     (only,) = [one for one in leaderboards_of(runs)["boards"] if one["judge"] == "ernie"]
-    assert (only["agent"], only["baseline"], len(only["standings"])) == ("", "orig", 5)
+    assert (only["agent"], only["baseline"], len(only["standings"])) == ("", "orig", 3)
 
 
 def test_runs_of_one_name_in_different_folders_are_named_by_these(tmp_path: Path) -> None:

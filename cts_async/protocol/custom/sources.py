@@ -372,6 +372,43 @@ def _label(text: str) -> str:
     return label.strip("._") or "custom"
 
 
+# --- Sources, to be recorded with a run
+
+MAX_RECORDED_BYTES: Final = 1 << 20
+"""Of a source that a run keeps a copy of; a larger one is known by its digest alone."""
+
+
+def source_texts(player: CustomRole) -> dict[str, str]:
+    """The texts of what a player runs, by a file name such as `my_lab.ask.clarifier.py`; none of an endpoint.
+
+    A run keeps them, so that two versions of it can be compared line by line.
+    """
+    if player.kind == "endpoint" or player.name == BASELINE:  # the baseline's is this package's own
+        return {}
+    if player.kind == "function":
+        content = _source(player.name, _resolved(player.name, player.role)[0])
+        return _recorded_source(f"{player.label}.{player.role}.py", content)
+    texts: dict[str, str] = {}
+    for argument in command_line(player.name):
+        path = Path(shutil.which(argument) or argument)
+        if not is_script(path):
+            continue
+        content = path.read_bytes()
+        if os.access(path, os.X_OK) and not content.startswith(b"#!"):  # a program
+            continue
+        name = f"{player.label}.{player.role}{path.suffix}"
+        if name in texts:
+            name = f"{player.label}.{player.role}.{_label(path.name)}"
+        texts |= _recorded_source(name, content)
+    return texts
+
+
+def _recorded_source(name: str, content: bytes) -> dict[str, str]:
+    if len(content) > MAX_RECORDED_BYTES:
+        return {}
+    return {name: content.decode(errors="replace")}
+
+
 # --- Files that a name refers to, for other machines
 
 

@@ -6,6 +6,7 @@ Needs smolagents, of the extra "agents", which make installs.
 from __future__ import annotations
 
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,10 @@ from test_extending import SMOLAGENTS
 
 from cts_async.engine.journal import read_records
 
-pytest.importorskip("smolagents", reason="needs smolagents: pip install -e '.[agents]'")
+# Found, not imported: only the command's process needs it, and importing takes half a second of each worker.
+pytestmark = pytest.mark.skipif(
+    find_spec("smolagents") is None, reason="needs smolagents: pip install -e '.[agents]'"
+)
 
 N, IN_FLIGHT = 4, 2
 CALLS = 4
