@@ -140,9 +140,18 @@ def places_of_origins(
 class Origins:
     """The finished steps of other runs, by key. Manifests and journals are read at the first lookup."""
 
-    def __init__(self, places: Iterable[Place], notify: Callable[[str], None]) -> None:
-        """`places` have steps; `notify` is told of those that are damaged, when they are read."""
+    def __init__(
+        self,
+        places: Iterable[Place],
+        notify: Callable[[str], None],
+        read_origin: Callable[[Place], Origin] | None = None,
+    ) -> None:
+        """`places` have steps; `notify` is told of those that are damaged, when they are read.
+
+        `read_origin` says what a run is, and raises InputError or OSError; None: its manifest says so.
+        """
         self._places = list(places)
+        self._read_origin = read_origin or _origin_at
         self._notify = notify
         self._origins: list[Origin] = []
         self._index: KeyIndex | None = None
@@ -210,7 +219,7 @@ class Origins:
         damaged: list[str] = []
         for place in self._places:
             try:
-                self._origins.append(_origin_at(place))
+                self._origins.append(self._read_origin(place))
             except (InputError, OSError) as error:
                 damaged.append(f"{place.name}: nothing is reused from it: {error}")
         # The latest counts: after a version that reused nothing, its steps are those to build on.
@@ -261,6 +270,41 @@ class Origins:
                 fd = os.dup(opened_fd)
         self._files[number] = fd
         return fd
+
+
+class OwnSteps:
+    """The finished steps of some journals, which are only read: those of a run that is not opened to be continued."""
+
+    def __init__(self, journals: Sequence[Path]) -> None:
+        """A journal may not exist. Damaged lines are not there; whoever continues the run says so."""
+        places: list[Place] = []
+        for journal in journals:
+            directory = journal.parent.absolute()
+            with suppress(OSError):
+                directory = directory.resolve(strict=True)
+            if stat_of(directory / STEPS) != NO_FILE:
+                places.append(Place(directory.name, directory))
+        # Nobody asks of whom these are: the run may have no manifest yet.
+        self._origins = Origins(places, _ignore, _nameless_origin)
+
+    def __len__(self) -> int:
+        """The number of journals that there are."""
+        return len(self._origins)
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """The record of a finished step; None if there is none that can be read."""
+        for _, record in self._origins.records(key):
+            return dict(record)
+        return None
+
+
+def _ignore(notice: str) -> None:
+    """Do nothing with a notice."""
+
+
+def _nameless_origin(place: Place) -> Origin:
+    """A run of which only its place is known."""
+    return Origin(place.name, place.path, "", "", sends_defaults=True, last_worked_on="")
 
 
 def _close_all(files: dict[int, int]) -> None:

@@ -161,10 +161,15 @@ def _answers_of_run(library: Library, pages: Endpoints, row: Json) -> Iterator[A
     for line in lines:
         parameters = name | {"id": instance_name(line) or ""}
         instance = pages.instance(parameters)
-        instance["versions"] = without_paths(instance["versions"])
+        # Steps of a run in another folder name its path.
+        for field in ("versions", "spending"):
+            instance[field] = without_paths(instance[field])
         yield "instance", parameters, instance
         if instance["trace_turns"]:
-            yield from _all_pages("trace", pages.trace, parameters)
+            for trace, of_page, events in _all_pages("trace", pages.trace, parameters):
+                for event in events["turns"]:
+                    event["reused"] = without_paths(event["reused"])
+                yield trace, of_page, events
 
 
 def _counted_row(library: Library, name: str) -> Json:
