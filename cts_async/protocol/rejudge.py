@@ -675,7 +675,7 @@ async def make_verdict(ctx: Context, *, judge: Judge, judging: Judging) -> Judgm
     instance = judging.instance
     if not judging.answer:
         return nothing_covered(judge.name, instance.nuggets)
-    return await judge.judge(ctx, JudgeView(instance.intent, instance.nuggets, judging.answer))
+    return await judge.judge(ctx, JudgeView(instance.judged_by, instance.nuggets, judging.answer))
 
 
 def _jobs(plan: JudgePlan, judge: Judge, files: Sequence[RunFiles], events: Events) -> Iterator[Job]:
