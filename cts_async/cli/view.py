@@ -34,6 +34,7 @@ def view(
             metavar="DIR", help="Write the pages as files to a new folder, or over an earlier export."
         ),
     ] = None,
+    all_versions: options.AllVersions = False,
     port: Port = None,
     open_: OpenBrowser = False,
 ) -> None:
@@ -43,7 +44,7 @@ def view(
     themselves. Ctrl-C stops the server. Over SSH, forward the port: ssh -L 8518:127.0.0.1:8518 HOST.
 
     With --export the same pages open from a file, without a server, and on any web host. They hold queries, answers,
-    nuggets and the beginnings of pages, but no journal records.
+    nuggets and the beginnings of pages, but no journal records, and older versions only with --all-versions.
 
     Example: cts view
 
@@ -56,9 +57,11 @@ def view(
 
     folders = [folder]
     folders += more or ()
-    library = viewed(folders)
+    # The pages have a switch for older versions; an export has no more than it was told to.
+    newest_only = export is not None and not all_versions
+    library = viewed(folders, newest_only=newest_only)
     if export is None:
-        serve_pages(library, port, browser=open_)
+        serve_pages(library, port, browser=open_, page="#/?all=1" if all_versions else "")
         return
     if port is not None:
         raise UsageError("--export writes files, which need no --port: leave out one of them")

@@ -23,8 +23,10 @@ from cts_async.runs.index import (
     NO_INSTANCE,
     Json,
     Refused,
+    display_name,
     is_serializable,
 )
+from cts_async.runs.journal import Spent
 from cts_async.runs.open_run import OpenRun
 from cts_async.runs.results import (
     Contradiction,
@@ -111,8 +113,40 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, other_runs: Sequence[s
         "caveat": run.manifest.caveat,
         "trace_turns": n_events,
         "steps": n_steps(run, id),
+        "spending": _spending(run, id),
         "tools": {kind: label._asdict() for kind, label in every_tool().labels().items()},
     }
+
+
+def _spending(run: OpenRun, id: str) -> Json | None:
+    """What the instance's model calls took; None while the journal is being indexed, or where it is malformed.
+
+    {"seconds", "cost", "reused": {"steps", "seconds", "cost", "runs"}}: dollars, None if a price is unknown; `reused`
+    has the steps that the named runs executed, and what they took there, None without any.
+    """
+    if not run.journal_ready:
+        return None
+    spent = Spent()
+    origins: dict[str, None] = {}
+    try:
+        for record in instance_records(run, id):
+            # A step may be a local computation, or a damaged line.
+            spent.add(record)
+            origin = as_text(record.get("reused"))
+            if origin:
+                origins[display_name(origin)] = None
+    except (OSError, AttributeError, TypeError, ValueError):
+        return None
+    prices = run.manifest.prices
+    spending: Json = {"seconds": spent.latency_s, "cost": spent.cost_usd(prices), "reused": None}
+    if spent.reused is not None:
+        spending["reused"] = {
+            "steps": spent.reused.steps,
+            "seconds": spent.reused.latency_s,
+            "cost": spent.reused.cost_usd(prices),
+            "runs": list(origins),
+        }
+    return spending
 
 
 def _further(line: Line) -> list[Json]:

@@ -194,6 +194,35 @@ class Origins:
         return index_of(np.concatenate(fingerprints), np.concatenate(places))
 
 
+class OwnSteps:
+    """The finished steps of some journals, which are only read: those of a run that is not opened to be continued."""
+
+    def __init__(self, journals: Sequence[Path]) -> None:
+        """A journal may not exist. Damaged lines are not there; whoever continues the run says so."""
+        origins: list[Origin] = []
+        for journal in journals:
+            directory = journal.parent.absolute()
+            with suppress(OSError):
+                directory = directory.resolve(strict=True)
+            if stat_of(directory / STEPS) != NO_FILE:
+                origins.append(Origin(journal.parent.name, directory, "", "", True, ""))
+        self._origins = Origins(origins, _ignore)
+
+    def __len__(self) -> int:
+        """The number of journals that there are."""
+        return len(self._origins)
+
+    def find(self, key: str) -> dict[str, Any] | None:
+        """The record of a finished step; None if there is none that can be read."""
+        for _, record in self._origins.records(key):
+            return dict(record)
+        return None
+
+
+def _ignore(notice: str) -> None:
+    """Do nothing with a notice."""
+
+
 def _record_at(path: Path, offset: int) -> Mapping[str, Any] | None:
     """The record of a finished step whose line begins at `offset`; None if it is none any more."""
     with suppress(OSError, ValueError), opened(path) as fd:

@@ -367,7 +367,7 @@ def _without_texts(record: Record) -> Record:
     step = as_text(record.get("step")) or ""
     if step.startswith(_CUSTOM_MODEL):
         # Its request repeats the whole conversation with each call.
-        return {name: record.get(name) for name in ("ok", "step", "model")}
+        return {name: record.get(name) for name in ("ok", "step", "model", "reused")}
     if not step.startswith((TOOL_STEP, READING_STEP)):
         return record
     response: dict[str, Any] = {}

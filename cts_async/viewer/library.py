@@ -27,7 +27,7 @@ from cts_async.runs.index import (
     read_object,
     stat_of,
 )
-from cts_async.runs.manifest import Manifest
+from cts_async.runs.manifest import ORIG, Manifest
 from cts_async.runs.open_run import (
     MAX_FOLDERS,
     OpenRun,
@@ -38,6 +38,7 @@ from cts_async.runs.open_run import (
     viewed_manifest,
 )
 from cts_async.runs.selection import older_directories
+from cts_async.runs.settings import setting_of, settings_agree
 from cts_async.runs.versions import version_of
 from cts_async.watch.live import LIVE, LiveFile, is_current, is_live
 
@@ -78,7 +79,6 @@ VERSION_KEYS: Final = (
     "changed",
     "changed_from",
     "worked_on",
-    "running",
     "scores",
     "data_sha",
 )
@@ -423,6 +423,16 @@ class Library:
             if row is not None:
                 rows.append({key: row[key] for key in VERSION_KEYS})
         return rows
+
+    def origs(self, name: str) -> list[str]:
+        """The runs of orig that a run can be compared with, the one last worked on first; itself, if it is one."""
+        contents = self.find()
+        setting = setting_of(contents.runs[name][1])
+        origs: list[tuple[tuple[str, int, str], str]] = []
+        for orig, (_, manifest) in contents.runs.items():
+            if manifest.system == ORIG and settings_agree(setting_of(manifest), setting):
+                origs.append((version_of(manifest).recency, orig))
+        return [orig for _, orig in sorted(origs, reverse=True)]
 
     def origin(self, place: Place, manifest: Manifest) -> Manifest | None:
         """The run beside this one that a version was compared with when it was made; None if that is not known here."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,14 +33,14 @@ import orjson
 from cts_async.config import home_folder
 from cts_async.errors import UsageError, write_error
 from cts_async.runs.index import NO_RUN, Json, Refused
-from cts_async.runs.manifest import name_of_data
 from cts_async.runs.results import instance_name
 from cts_async.safe_files import make_folder, open_file, open_folder, replace_file
 from cts_async.viewer.instances import MAX_ROWS, Parameters, searched_texts
-from cts_async.viewer.leaderboards import differences_of, leaderboards_of
+from cts_async.viewer.leaderboards import data_name, differences_of, leaderboards_of
 from cts_async.viewer.library import Library
 from cts_async.viewer.matrix import SHOWN, orig_first
 from cts_async.viewer.pages import Endpoints
+from cts_async.viewer.versions import chosen_versions, versions_of
 
 STATIC: Final = Path(__file__).resolve().with_name("static")
 MAX_PAIRS: Final = 66
@@ -126,8 +126,8 @@ def answers(library: Library) -> Iterator[Answer]:
     exported = datetime.now(UTC).isoformat(timespec="seconds")
     # An export is given to others, who need not know the folder.
     yield "runs", {}, pages.runs({}) | {"folder": "", "exported": exported, "runs": newest}
+    yield from _leaderboards(library, rows)
     for data_sha in sorted({row["data_sha"] for row in rows} - {""}):
-        yield "leaderboard", {"data": data_sha}, _leaderboard(library, data_sha)
         yield from _differences(library, data_sha)
     for row in rows:
         yield from _answers_of_run(library, pages, row)
@@ -143,9 +143,11 @@ def _answers_of_run(library: Library, pages: Endpoints, row: Json) -> Iterator[A
     name = {"run": row["name"]}
     page = pages.run(name)
     page["row"] = row
-    page["manifest"] = without_paths(page["manifest"])
-    page["command"] = without_paths(page["command"])
+    for field in ("manifest", "command", "versions"):
+        page[field] = without_paths(page[field])
     yield "run", name, page
+    if row["changed"] or row["changed_from"]:
+        yield "changes", name, _changes(pages.changes(name))
     # "" is the scoring judge, who is the first.
     for judge in [""] + list(run.judges())[1:]:
         parameters = name | {"judge": judge}
@@ -159,9 +161,15 @@ def _answers_of_run(library: Library, pages: Endpoints, row: Json) -> Iterator[A
     for line in lines:
         parameters = name | {"id": instance_name(line) or ""}
         instance = pages.instance(parameters)
+        # Steps of a run in another folder name its path.
+        for field in ("versions", "spending"):
+            instance[field] = without_paths(instance[field])
         yield "instance", parameters, instance
         if instance["trace_turns"]:
-            yield from _all_pages("trace", pages.trace, parameters)
+            for trace, of_page, events in _all_pages("trace", pages.trace, parameters):
+                for event in events["turns"]:
+                    event["reused"] = without_paths(event["reused"])
+                yield trace, of_page, events
 
 
 def _counted_row(library: Library, name: str) -> Json:
@@ -172,14 +180,44 @@ def _counted_row(library: Library, name: str) -> Json:
         row = library.row(name)
     if row is None:
         raise Refused(404, f"{name}: {NO_RUN}")
-    return row | {"running": False, "live": None}
+    changed = without_paths(row["changed"])
+    return row | {"running": False, "live": None, "changed": changed, "origs": library.origs(name)}
 
 
-def _leaderboard(library: Library, data_sha: str) -> Json:
-    runs = library.over(data_sha)
-    data = name_of_data(manifest for _, manifest in runs)
-    boards = leaderboards_of({place.name: place.path for place, _ in runs})
-    return {"data": data, "data_sha": data_sha, "computing": False} | boards
+def _leaderboards(library: Library, rows: Sequence[Json]) -> Iterator[Answer]:
+    """Those of all data, of each, and of each older version in the place of the newest."""
+    every_sha = sorted({row["data_sha"] for row in rows} - {""})
+    older = [row for row in rows if row["older"] and row["data_sha"]]
+    choices: list[tuple[str, Parameters]] = [("", {})]
+    choices += [(data_sha, {}) for data_sha in every_sha]
+    if older:
+        choices += [(data_sha, {"all": "1"}) for data_sha in ["", *every_sha]]
+    for row in older:
+        versions = {"versions": _escaped_name(row["name"])}
+        # A page of the version itself asks for the leaderboard of its data; it is chosen on those of its lineage.
+        shas = {version["data_sha"] for version in rows if version["name"] in row["versions"]}
+        choices += [(data_sha, versions) for data_sha in ["", *sorted(shas - {""})]]
+    computed: dict[tuple[str, ...], Json] = {}
+    for data_sha, chosen in choices:
+        runs = chosen_versions(library, data_sha, chosen)
+        if not runs:
+            continue
+        names = [place.name for place, _ in runs]
+        # Choices differ in little: most leaderboards are several ones' at once.
+        if tuple(names) not in computed:
+            computed[tuple(names)] = leaderboards_of({place.name: place.path for place, _ in runs})
+        board: Json = {"data": data_name(data_sha, runs), "data_sha": data_sha, "computing": False}
+        if not data_sha and len(every_sha) == 1:
+            board |= {"data": data_name(every_sha[0], runs), "data_sha": every_sha[0]}
+        board["versions"] = without_paths(versions_of(library, names))
+        yield "leaderboard", {"data": data_sha, **chosen}, board | computed[tuple(names)]
+
+
+def _changes(changes: Json) -> Json:
+    """What changed in a version, without lines of prompts and sources: a run's pages have none of these either."""
+    texts = [text | {"lines": [], "n_lines": 0} for text in changes["texts"]]
+    shared: Json = without_paths(changes | {"texts": texts})
+    return shared
 
 
 def _differences(library: Library, data_sha: str) -> Iterator[Answer]:

@@ -8,7 +8,16 @@ from contextlib import suppress
 from typing import Final
 
 from cts_async.foreign_json import as_count, as_float, as_list, as_object, as_text, as_texts
-from cts_async.runs.index import NO_INSTANCE, Json, Refused, file_name, line_at, opened, record_in
+from cts_async.runs.index import (
+    NO_INSTANCE,
+    Json,
+    Refused,
+    display_name,
+    file_name,
+    line_at,
+    opened,
+    record_in,
+)
 from cts_async.runs.open_run import OpenRun
 from cts_async.runs.trace import (
     Event,
@@ -108,6 +117,8 @@ def _step_row(n: int, line: JournalLine) -> Json:
         "attempts": as_count(record.get("attempts")) or 1,
         "time": as_float(record.get("time")),
         "error": message,
+        # The run that executed it; "" for this one.
+        "reused": display_name(as_text(record.get("reused")) or ""),
     }
 
 
@@ -145,8 +156,10 @@ def _whole_record(run: OpenRun, event: Event) -> Record:
 def _event_row(n: int, event: Event, record: Record) -> Json:
     text = event.text_in(record)
     offset: int | None = None
+    reused = ""
     if event.step is not None:
         offset = event.step.at
+        reused = as_text(event.step.record.get("reused")) or ""
     return {
         "n": n,
         "kind": event.kind,
@@ -156,6 +169,7 @@ def _event_row(n: int, event: Event, record: Record) -> Json:
         "length": len(text.encode("utf-16-le", "replace")) // 2,
         "at": offset,
         "failed": event.failed,
+        "reused": display_name(reused),
         "sources": _links(record),
     }
 

@@ -137,7 +137,7 @@ def test_gains_over_the_origs_of_two_agents_are_told_apart(
         for at in (served, Viewer(made.page.as_uri(), tmp_path)):
             with opened(browser, at.url.removesuffix("index.html"), watch) as page:
                 board = sections(page, at, "leaderboard", data=data)
-                expect(page.get_by_text("each agent has a leaderboard of its own")).to_be_visible()
+                expect(page.get_by_text("each group has a leaderboard of its own")).to_be_visible()
                 expect(page.get_by_role("row").filter(has_text="y-k1")).to_contain_text("+40.0")
                 table = listed(page, at, "matrix", data=data, show="gain")
                 expect(page.get_by_text("less that of the orig of the same agent")).to_be_visible()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from made_runs import Row, changed_manifest, made_run
 from viewer_server import Asker, viewer
 
+from cts_async.cli.view import view
 from cts_async.viewer.app import viewed
 
 DATA = "sha of made.sha of made gold"
@@ -41,6 +43,25 @@ def made_versions(folder: Path) -> None:
     for run, text in ((first, "Ask.\n<b>Be brief.</b>\n"), (second, "Ask.\n<b>Be long.</b>\n")):
         (run / "prompts").mkdir()
         (run / "prompts" / "clarify.en.txt").write_text(text)
+
+
+def write_steps(run: Path, origin: str) -> None:
+    """Instance a: two steps of another run, 3 s, 2 dollars each, and one of this run, 1 s and 2 dollars; b: one step."""
+    steps = [
+        ("a", "clarify", origin),
+        ("a", "search/turn/1", origin),
+        ("a", "judge", ""),
+        ("b", "clarify", origin),
+    ]
+    lines: list[str] = []
+    for number, (instance, step, reused) in enumerate(steps):
+        record: dict[str, Any] = {"key": f"{number:032x}", "ok": True, "instance": instance, "step": step}
+        record |= {"model": "gpt", "response": {"text": "<answer>It is.</answer>"}}
+        record |= {"usage": {"input": 2_000_000, "output": 0}, "latency_s": 3.0 if reused else 1.0}
+        if reused:
+            record["reused"] = reused
+        lines.append(json.dumps(record, separators=(",", ":")) + "\n")
+    (run / "steps.jsonl").write_text("".join(lines))
 
 
 @pytest.fixture(scope="module")
@@ -169,3 +190,28 @@ def test_a_new_version_becomes_the_newest_by_itself(tmp_path: Path) -> None:
             _, row = next(events)
             seen[row["name"]] = row["older"]
         assert seen == {FIRST: True, SECOND: False}
+
+
+def test_reused_steps_are_named_and_count_apart(tmp_path: Path) -> None:
+    run = made_version(
+        tmp_path / "runs", SECOND, day=1, score=30, prices={"gpt": {"input": 1.0, "output": 1.0}}
+    )
+    origin = "/home/ann/secret/ask"
+    write_steps(run, origin)
+    with viewer(tmp_path / "runs") as asker:
+        asker.until("instance", lambda said: said["spending"] is not None, run=SECOND, id="a")
+        page = asker.get("instance", run=SECOND, id="a")
+        (answer,) = asker.get("trace", run=SECOND, id="a")["turns"]
+        steps = asker.get("steps", run=SECOND, id="a")["steps"]
+        taken = {}
+        for show in ("seconds", "cost"):
+            rows = asker.get("matrix", runs=SECOND, show=show)["rows"]
+            taken[show] = {row["id"]: row["values"][0] for row in rows}
+    reused = {"steps": 2, "seconds": 6.0, "cost": 4.0, "runs": [origin]}
+    assert page["spending"] == {"seconds": 1.0, "cost": 2.0, "reused": reused}
+    assert (answer["kind"], answer["reused"]) == ("answer", origin)
+    assert [step["reused"] for step in steps] == [origin, origin, ""]
+    assert taken == {"seconds": {"a": 1.0, "b": 0.0}, "cost": {"a": 2.0, "b": 0.0}}
+    view(tmp_path / "runs", export=tmp_path / "out")
+    written = b"".join(path.read_bytes() for path in (tmp_path / "out" / "data").iterdir())
+    assert b"secret" not in written

@@ -61,6 +61,17 @@ export function duration(seconds) {
   return `${t("minutes", { n: minutes })} ${t("seconds", { n: rest })}`;
 }
 
+const UNITS = [["year", 31557600], ["month", 2629800], ["day", 86400], ["hour", 3600], ["minute", 60]];
+
+/** How long ago an ISO 8601 moment is: "3 days ago". */
+export function age(value) {
+  const seconds = (Date.now() - new Date(value).getTime()) / 1000;
+  if (Number.isNaN(seconds)) return moment(value);
+  const format = new Intl.RelativeTimeFormat(locale(), { numeric: "auto" });
+  const [unit, length] = UNITS.find(([, length]) => Math.abs(seconds) >= length) ?? ["second", 1];
+  return format.format(-Math.round(seconds / length), unit);
+}
+
 /** A moment: ISO 8601 as a text, or seconds since 1970. */
 export function moment(value) {
   if (value === null || value === undefined) return NONE;

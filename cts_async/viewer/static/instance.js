@@ -2,16 +2,17 @@
 
 import { address, get, SERVED } from "./api.js";
 import { fill, h, untrusted, visible } from "./dom.js";
-import { count, duration, NONE, size } from "./format.js";
+import { count, dollars, duration, NONE, size } from "./format.js";
 import { crumbs } from "./header.js";
 import { answer, conversation, failure, further, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
 import { beginning, pieces } from "./longtext.js";
 import { lossSummary, nuggetTable } from "./nuggets.js";
 import {
-  caveatBadge, copyButton, empty, field, frame, later, section, select, table, tableRow, trouble,
+  caveatBadge, copyButton, empty, field, frame, later, reusedBadge, section, select, table, tableRow, trouble,
 } from "./parts.js";
 import { go, href } from "./route.js";
 import { isEvent, showEvent, traceView } from "./trace.js";
+import { olderNotice, versionButton } from "./versions.js";
 import { listOf, neighbours, wayLinks } from "./walk.js";
 import { t } from "./words.js";
 
@@ -33,7 +34,7 @@ export function instancePage({ main, heading, query, signal }) {
       fill(steps, wayLinks(around, to));
     }, () => {});
     fill(head, untrusted(beginning(titleOf(found))));
-    fill(page.marks, caveatBadge(found.caveat));
+    fill(page.marks, caveatBadge(found.caveat), versionButton(run, found.versions, inVersion(id)));
     requestAnimationFrame(() => toSection(query.at, false));
     return layout(found, signal);
   }, signal);
@@ -42,6 +43,7 @@ export function instancePage({ main, heading, query, signal }) {
     keys: { j: () => step(way.next), k: () => step(way.previous), u: () => go(listOf(run)) },
   };
 }
+const inVersion = (id) => ({ name }) => href("/instance", { run: name, id });
 instancePage.identity = (query) => `${query.run} ${query.id}`;
 
 function toSection(id, focus) {
@@ -56,11 +58,13 @@ function toSection(id, focus) {
 function layout(page, signal) {
   const sections = sectionsOf(page, signal);
   const to = (id) => href("/instance", { run: page.run, id: page.id, at: id });
+  const shown = page.versions.find(({ name }) => name === page.run) ?? {};
   return [
+    olderNotice(shown, page.versions, inVersion(page.id)),
     page.error ? failure(page.error) : null,
     page.judge_errors.map(failure),
     verdicts(page),
-    lossSummary(page),
+    lossSummary(page), spending(page.spending),
     h("div", { class: "columns" },
       contents(sections, to, compareChoice(page)),
       h("div", { class: "sections" }, sections.map(([id, title, content]) => section(id, title, content)))),
@@ -94,6 +98,15 @@ function compareChoice(page) {
 function download(page) {
   const lines = address("download", { run: page.run, id: page.id });
   return h("p", {}, h("a", { class: "button", href: lines, download: true }, t("download")));
+}
+
+/** What the instance's model calls took in this run, and in the runs that its steps were reused from. */
+function spending(took) {
+  if (!took?.reused) return null;
+  const amounts = ({ seconds, cost }) => ({ time: duration(seconds), cost: cost === null ? t("unknownCost") : dollars(cost) });
+  const { steps, runs, ...there } = took.reused;
+  return h("p", { class: "muted small" }, t("tookHere", amounts(took)), " ",
+    t("tookThere", { n: count(steps), ...amounts(there) }), " ", untrusted(runs.join(", ")), ".");
 }
 
 // --- Contents
@@ -156,7 +169,7 @@ function cells(step, open) {
   const [input, output] = [step.input_tokens, step.output_tokens].map((tokens) => size(tokens, ""));
   const which = h("span", { class: "hidden" }, ` ${visible(step.step)}`);
   return [
-    [untrusted(step.step, "code"), step.ok ? null : [" ", failed]],
+    [untrusted(step.step, "code"), step.ok ? null : [" ", failed], reusedBadge(step.reused)],
     untrusted(step.model || NONE),
     step.input_tokens || step.output_tokens ? t("inOut", { input, output }) : NONE,
     duration(step.latency_s), count(step.attempts), size(step.bytes),

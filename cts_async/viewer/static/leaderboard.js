@@ -4,51 +4,106 @@ import { address, get, SERVED } from "./api.js";
 import { fill, h, svg, untrusted, visible } from "./dom.js";
 import { count, NONE, score, signed } from "./format.js";
 import { crumbs } from "./header.js";
-import { caveatBadge, caveatNotes, contradictionNotes, empty, later, stepRow, table, tableRow } from "./parts.js";
-import { go, href } from "./route.js";
+import {
+  caveatBadge, caveatNotes, contradictionNotes, empty, keepFocus, later, stepRow, table, tableRow, trouble,
+} from "./parts.js";
+import { go, href, joined, named } from "./route.js";
+import { allSwitch, versionButton } from "./versions.js";
 import { t } from "./words.js";
 
 const AGAIN_MS = 1500;
 
-/** One board for each judge. A server that is still computing is asked again. */
+/** One board for each group of comparable runs and judge. A server that is still computing is asked again. */
 export function leaderboardPage({ main, heading, query, signal }) {
   const place = h("div", {});
   const over = h("p", { class: "lead" });
+  const toMatrix = h("p", {});
   const way = crumbs([[t("runs"), "#/"], [t("leaderboard")]]);
-  fill(main, h("div", { class: "page" }, way, fill(heading(t("leaderboard")), t("leaderboard")), over,
-    h("p", {}, h("a", { href: href("/matrix", { data: query.data }) }, t("toMatrix"))), place));
+  let [wanted, asked] = [query, 0];
+  fill(main, h("div", { class: "page" }, way, fill(heading(t("leaderboard")), t("leaderboard")), over, toMatrix, place));
   const fetched = async () => {
-    const found = await get("leaderboard", { data: query.data }, signal);
+    asked += 1;
+    const mine = asked;
+    const { data, versions, all } = wanted;
+    const found = await get("leaderboard", { data, versions, all }, signal);
     // Links and the downloaded file need the digests: the short address is replaced by the full one.
-    if (!query.data) location.replace(href("/leaderboard", { data: found.data_sha }));
-    if (found.data) fill(over, t("dataIs"), " ", untrusted(found.data, "strong"));
-    if (found.computing) setTimeout(() => again().catch(() => {}), AGAIN_MS);
-    return boards(found);
+    if (!data && found.data_sha) go(href("/leaderboard", { ...wanted, data: found.data_sha }), { replace: true });
+    fill(over, found.data ? [t("dataIs"), " ", untrusted(found.data, "strong")] : null);
+    fill(toMatrix, found.data_sha ? h("a", { href: href("/matrix", { data: found.data_sha, all }) }, t("toMatrix")) : null);
+    // An answer to what is no longer asked for draws nothing, and asks no more.
+    if (found.computing) setTimeout(() => mine === asked && again().catch(() => {}), AGAIN_MS);
+    return boards(found, wanted);
   };
   const again = async () => {
     if (signal.aborted) return;
     const shown = await fetched();
-    if (!signal.aborted) fill(place, shown);
+    if (!signal.aborted) keepFocus(place, () => fill(place, shown));
   };
   later(place, fetched, signal);
-  return { keys: { u: () => go("#/"), j: () => stepRow(place, 1), k: () => stepRow(place, -1) } };
+  return {
+    update(next) {
+      const unchanged = ["versions", "all"].every((name) => (next[name] ?? "") === (wanted[name] ?? ""));
+      const sameData = next.data === wanted.data || !wanted.data;
+      wanted = next;
+      // The full address of what is shown already.
+      if (unchanged && sameData) return;
+      again().catch((error) => signal.aborted || fill(place, trouble(error, () => later(place, fetched, signal))));
+    },
+    keys: { u: () => go("#/"), j: () => stepRow(place, 1), k: () => stepRow(place, -1) },
+  };
 }
 
-function boards(found) {
+/** The address of a leaderboard in which a version takes the place of the others of its lineage. */
+function withVersion(query, { name, older }, versions) {
+  const others = new Set(versions.map((row) => row.name));
+  // An export has a leaderboard for each older version, not for several of them.
+  const kept = SERVED ? named(query.versions ?? "").filter((other) => !others.has(other)) : [];
+  return href("/leaderboard", { ...query, all: "", versions: joined(older ? [...kept, name] : kept) });
+}
+
+/** Which older versions are shown, and the way back to the newest; nothing where these are shown. */
+function chosenNotice(found, query) {
+  const chosen = named(query.versions ?? "");
+  if (chosen.length === 0) return null;
+  const words = chosen.map((name) => {
+    const row = (found.versions[name] ?? []).find((version) => version.name === name);
+    return h("li", {}, row ? t("versionN", { n: count(row.version) }) : null, " ", untrusted(name, "code"));
+  });
+  return h("div", { class: "notice" }, h("p", {}, t("olderOnBoard")), h("ul", {}, words),
+    h("p", {}, h("a", { href: href("/leaderboard", { ...query, versions: "" }) }, t("showNewest"))));
+}
+
+function boards(found, query) {
+  const hasOlder = Object.keys(found.versions).length > 0;
+  const change = (all) => go(href("/leaderboard", { ...query, versions: "", all: all ? "1" : "" }));
+  const above = [allSwitch(Boolean(query.all), hasOlder, change), chosenNotice(found, query)];
   const problem = found.problem ? untrusted(found.problem, "p", { class: "notice" }) : null;
   const computing = found.computing ? h("p", { class: "muted", role: "status" }, t("computing")) : null;
-  if (found.boards.length === 0) return [computing ?? problem ?? empty(t("noBoard"))];
+  if (found.boards.length === 0) return [above, computing ?? problem ?? empty(t("noBoard"))];
   const caveats = found.boards.flatMap(({ standings }) => standings.map((row) => row.caveat));
   const gained = found.boards.some(({ standings }) => standings.some((row) => row.gain !== null));
   const note = h("p", { class: "muted small" }, t(gained ? "boardNote" : "boardFailed"));
-  const byAgent = found.boards.some(({ agent }) => agent) ? h("p", { class: "notice" }, t("byAgent")) : null;
-  const csv = address("csv", { data: found.data_sha });
+  const byGroup = found.boards.some(({ heading }) => heading) ? h("p", { class: "notice" }, t("byGroup")) : null;
+  const { versions, all } = query;
+  const csv = address("csv", { data: found.data_sha, versions, all });
   const saved = SERVED ? h("p", { class: "small" }, h("a", { href: csv, download: true }, t("downloadCsv"))) : null;
-  return [computing, problem, byAgent, caveatNotes(caveats), contradictionNotes(found.contradictions), found.boards.map(board), note, saved];
+  const drawBoard = (one) => board(one, (row) => versionButton(row.run, found.versions[row.run],
+    (version) => withVersion(query, version, found.versions[row.run])));
+  return [above, computing, problem, byGroup, caveatNotes(caveats), contradictionNotes(found.contradictions),
+    found.boards.map(drawBoard), note, saved];
 }
 
-function board({ agent, judge, baseline, best, untestable, standings }) {
-  const by = agent ? `${t("comma")}${t("agent")} ${visible(agent)}` : "";
+/** What a group of runs has in common and others have not: words, and the text of the group. */
+function groupWords({ heading, facets }) {
+  if (!heading) return [];
+  if (facets.length === 0) return [[t("noAgent"), ""]];
+  const known = { agent: t("agent"), data: t("data"), gold: t("gold") };
+  return facets.map(([name, value]) => [Object.hasOwn(known, name) ? known[name] : visible(name), value]);
+}
+
+function board({ judge, baseline, best, untestable, standings, ...group }, versions) {
+  const words = groupWords(group);
+  const by = words.map(([name, value]) => `${t("comma")}${name} ${visible(value)}`).join("");
   const gained = standings.some((row) => row.gain !== null);
   const gain = baseline ? t("gainOver", { baseline: visible(baseline) }) : t("gain");
   const differ = standings.some((row) => row.n_common < row.n_scored);
@@ -62,10 +117,10 @@ function board({ agent, judge, baseline, best, untestable, standings }) {
   const place = gained ? axis(standings.flatMap(ends), { low: 0, high: 0 }) : axis([], { low: 0, high: 100 });
   const height = (row) => row.common_mean ?? row.mean ?? -1;
   const ranked = [...standings].sort((a, b) => height(b) - height(a));
-  const body = ranked.map((row) => tableRow(heads, cells(row, place, { gained, differ, bold }), { class: "link-row" }));
+  const body = ranked.map((row) => tableRow(heads, cells(row, place, { gained, differ, bold, versions }), { class: "link-row" }));
   return h("section", { class: "group" },
     h("div", { class: "group-head" }, h("h2", {}, t("judge"), " ", untrusted(judge),
-      agent ? [t("comma"), t("agent"), " ", untrusted(agent)] : null)),
+      words.map(([name, value]) => [t("comma"), name, " ", untrusted(value)]))),
     table(t("judgedBy", { judge: visible(judge) }) + by, heads, body, { class: "stack quiet-caption" }),
     differ ? h("p", { class: "muted small" }, t("commonNote", { n: count(standings[0].n_common) })) : null,
     bold ? h("p", { class: "muted small" }, t("boldMeans")) : null,
@@ -89,13 +144,13 @@ function verdict(best, untestable, standings) {
 
 const ends = (row) => [row.gain, row.gain_low, row.gain_high].filter((value) => value !== null);
 
-function cells(row, place, { gained, differ, bold }) {
+function cells(row, place, { gained, differ, bold, versions }) {
   const link = untrusted(row.system, "a", { class: "row-link", href: href("/run", { run: row.run }) });
   const gain = row.gain === null ? NONE : signed(row.gain);
   const marked = (mean) => (bold && row.best_or_tied ? h("strong", {}, score(mean)) : score(mean));
   return [
     [link, " ", caveatBadge(row.caveat), row.judge_is ? " ‡" : null,
-      row.run === row.system ? null : untrusted(row.run, "small")],
+      row.run === row.system ? null : untrusted(row.run, "small"), versions(row)],
     differ ? score(row.mean) : marked(row.mean), ...(differ ? [marked(row.common_mean)] : []),
     score(row.p50), score(row.p90),
     ...(gained ? [gain, interval(row, place)] : [onScale(row, place)]),

@@ -61,7 +61,7 @@ export function listBrowser({ name, path, query, signal, draw, choices, key, cho
     status.textContent = statusWords(found);
     const csv = address("csv", { ...asked, ...(found.runs ? { runs: key(found) } : {}), after: "" });
     fill(saved, SERVED && found.n > 0 ? h("a", { href: csv, download: true }, t("downloadCsv")) : null);
-    form.show(now, choices(found, now), chosen?.(found, choose));
+    form.show(now, choices(found, now), chosen?.(found, choose, now));
     seen?.(found, now);
     remember(key(found), name, asked, Number(now.p ?? 1), found);
     fill(pages, pager(name, asked, now, found, to));

@@ -8,6 +8,7 @@ import { failures, listBrowser } from "./lists.js";
 import { beginning } from "./longtext.js";
 import { caveatBadge, caveatNotes, contradictionNotes, table, tableRow } from "./parts.js";
 import { go, href, joined } from "./route.js";
+import { allSwitch, versionButton } from "./versions.js";
 import { t } from "./words.js";
 
 const LARGEST = "-spread"; // the order without any in the address
@@ -29,8 +30,10 @@ export function matrixBrowser(path, query, signal) {
   const difference = pairDifference(signal);
   const draw = (found, now, to, redraw) => [comparison(picked, found, now), difference(found),
     matrixTable(found, { now, to, picked, redraw }), legend(found)];
-  const chosen = (found, choose) => (found.known.length < 2 ? null
-    : runChoice(found, (names) => choose({ runs: joined(names), judge: "", by: "", of: "" })));
+  const chosen = (found, choose, now) => [
+    found.known.length < 2 ? null : runChoice(found, (names) => choose({ runs: joined(names), judge: "", by: "", of: "" })),
+    allSwitch(Boolean(now.all), Object.keys(found.versions).length > 0, (all) => choose({ all: all ? "1" : "" })),
+  ];
   return listBrowser({ name: "matrix", path, query, signal, draw, choices, chosen, key: keyOf, order: LARGEST });
 }
 
@@ -89,7 +92,7 @@ function matrixTable(found, { now, to, picked, redraw }) {
   const head = (run, index) => h("span", { class: "column-head" },
     sortBy([h("span", { class: "badge accent" }, letters(runs)[index]), " ", untrusted(labelOf(run, runs))],
       ["-value", "value"], run.name),
-    caveatBadge(run.caveat), runs.length > 2 ? pick(run, picked, redraw) : null);
+    versionButton(run.name, found.versions[run.name], (version) => versionAddress(version, run, found, to)), caveatBadge(run.caveat), runs.length > 2 ? pick(run, picked, redraw) : null);
   const two = runs.length === 2;
   const last = two ? sortBy(t("gapOf", { a: "A", b: "B" }), ["-spread", "-gap", "gap"])
     : sortBy(t("spread"), ["-spread", "spread"]);
@@ -120,6 +123,14 @@ function matrixTable(found, { now, to, picked, redraw }) {
 /** A run by its system, or by its own name where two columns have the same system. */
 function labelOf(run, runs) {
   return runs.filter(({ system }) => system === run.system).length > 1 ? run.name : run.system;
+}
+
+/** The table with a version in the place of a run, unless it is over other data: then the page of that version. */
+function versionAddress({ name, data_sha: data }, run, { runs, versions }, to) {
+  const own = versions[run.name].find((row) => row.name === run.name);
+  if (own?.data_sha !== data) return href("/run", { run: name });
+  const names = runs.map((column) => (column.name === run.name ? name : column.name));
+  return to({ runs: joined(names), by: "", of: "" });
 }
 
 function pick(run, picked, redraw) {

@@ -27,6 +27,11 @@ export function contradictionNotes(sentences) {
   return (sentences ?? []).map((sentence) => untrusted(sentence, "p", { class: "notice" }));
 }
 
+/** That a step was taken from another run; nothing for "". */
+export function reusedBadge(run) {
+  return run ? [" ", h("span", { class: "badge quiet" }, "↺ ", t("reusedFrom"), " ", untrusted(run))] : null;
+}
+
 /** Names with their values: [[name, value, note?], ...]; a value is words or an element. */
 export function facts(rows, classes = "facts") {
   const shown = rows.filter((row) => row !== null);

@@ -139,15 +139,15 @@ function paged(rows, after, limit) {
 // --- Instances by runs
 
 /** A page of the table of runs over the same data: the runs named, or those over `data`. */
-async function matrix(answer, { data, runs, judge: asked, show = "score", text, after, limit, ...query }) {
-  const { known, chosen } = await columnsOf(answer, data, named(runs ?? ""));
+async function matrix(answer, { data, runs, all, judge: asked, show = "score", text, after, limit, ...query }) {
+  const { known, chosen, versions } = await columnsOf(answer, data, named(runs ?? ""), all);
   const names = chosen.map((run) => run.name);
   const judges = judgesOf(await Promise.all(names.map((run) => answer("instances", { run }))));
   const judge = asked || judges[0] || "";
   const lists = await Promise.all(names.map((run) => listBy(answer, run, judge)));
   const cells = SCORES.includes(show) ? [] : await Promise.all(names.map((run) => answer("cells", { run, show })));
   const searches = await Promise.all(names.map((run) => searchOf(answer, run, text)));
-  const baselines = baselinesOf(chosen);
+  const baselines = baselinesOf(chosen, Boolean(runs) && chosen.length === 2);
   const origs = [...new Set(baselines)].filter((column) => column !== null);
   const every = joinedRows(lists, searches, cells).map((one) => withValues(one, show, baselines));
   const fitting = every.filter((one) => fitsTable(one, names, query));
@@ -158,23 +158,32 @@ async function matrix(answer, { data, runs, judge: asked, show = "score", text, 
   return {
     ...page,
     rows: page.rows.map(({ cells, has, ...row }) => row),
-    runs: chosen, known, judges, judge, show, baseline: origs.length === 1 ? names[origs[0]] : null,
+    runs: chosen, known, versions, judges, judge, show, baseline: origs.length === 1 ? names[origs[0]] : null,
     shows: (lists[0]?.shows ?? []).filter((name) => name !== "gain" || origs.length > 0),
     means: common.length ? names.map((_, column) => mean(column)) : null,
     n_common: common.length, n: every.length, ready: 1,
   };
 }
 
-/** All runs over the data, and those that are columns. */
-async function columnsOf(answer, data, asked) {
+/** The runs over the data, those that are columns, and the versions of these; older versions with `all` only. */
+async function columnsOf(answer, data, asked, all) {
   const every = (await answer("runs")).runs;
   const sha = asked.length ? every.find((run) => run.name === asked[0])?.data_sha : data;
   const rank = (run) => (run.system === BASELINE ? 0 : 1);
   const over = every.filter((run) => (sha ? run.data_sha === sha : asked.includes(run.name)))
     .sort((a, b) => rank(a) - rank(b) || (a.name < b.name ? -1 : 1));
+  const newest = over.filter((run) => !run.older);
+  // All are older after a change of the gold: then each lineage's newest over these data.
+  const isFirst = (run) => run.versions.find((name) => over.some((other) => other.name === name)) === run.name;
+  const shown = newest.length ? newest : over.filter(isFirst);
+  const known = over.filter((run) => all || shown.includes(run) || asked.includes(run.name));
   const chosen = asked.length ? [...new Set(asked)].map((name) => every.find((run) => run.name === name))
-    : over.filter((run) => run.kind !== "talk").slice(0, MAX_COLUMNS);
-  return { known: over, chosen: chosen.filter(Boolean) };
+    : known.filter((run) => run.kind !== "talk").slice(0, MAX_COLUMNS);
+  const versions = {};
+  for (const run of chosen.filter(Boolean).filter((run) => run.versions.length > 1)) {
+    versions[run.name] = run.versions.map((name) => every.find((version) => version.name === name));
+  }
+  return { known, chosen: chosen.filter(Boolean), versions };
 }
 
 /** The judges of the lists: those of most of them first, of these the one that scores most of them. */
@@ -200,14 +209,15 @@ function joinedRows(lists, searches, cells) {
   return [...found.values()];
 }
 
-/** For each run the column of the orig that its gain is over, null for none: if several agents have played it, its own. */
-function baselinesOf(runs) {
-  const origs = new Map();
-  runs.forEach(({ system, agent }, column) => {
-    if (system === BASELINE && !origs.has(agent)) origs.set(agent, column);
-  });
-  const first = [...origs.values()][0] ?? null;
-  return runs.map(({ agent }) => (origs.size > 1 && agent ? origs.get(agent) ?? null : first));
+/**
+ * For each run the column of the orig that its gain is over, null for none: of those that it can be compared with the
+ * newest. Whoever names two runs compares them, whatever their agents.
+ */
+function baselinesOf(runs, isNamedPair) {
+  const columns = new Map(runs.map(({ name }, column) => [name, column]));
+  const newest = (origs) => origs.map((name) => columns.get(name)).find((column) => column !== undefined) ?? null;
+  const any = isNamedPair ? newest(runs.filter(({ system }) => system === BASELINE).flatMap(({ origs }) => origs)) : null;
+  return runs.map(({ origs }) => any ?? newest(origs));
 }
 
 function withValues(one, show, baselines) {

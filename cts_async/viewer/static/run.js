@@ -6,11 +6,12 @@ import { cost, count, duration, moment, NONE, rate, score, signed, size } from "
 import { crumbs } from "./header.js";
 import { instanceBrowser } from "./instances.js";
 import {
-  caveatBadge, caveatNotes, contradictionNotes, copyButton, done, facts, field, frame, later, section, select, table, tableRow,
+  caveatBadge, caveatNotes, contradictionNotes, copyButton, done, facts, field, frame, keepFocus, later, section, select, table, tableRow,
 } from "./parts.js";
 import { liveView, progressWords } from "./progress.js";
-import { go, href } from "./route.js";
+import { go, href, joined } from "./route.js";
 import { kindBadge, state } from "./runs.js";
+import { changesView, olderNotice, versionBadge, versionButton } from "./versions.js";
 import { t } from "./words.js";
 
 const FEWEST = 5; // scores that an interval is given for, as in the leaderboard (analysis/stats.py)
@@ -40,6 +41,8 @@ function layout(page, marks, spread, browser, signal) {
   const live = h("div", { class: "live" });
   const [summary, byJudge] = [h("div", {}), h("div", { class: "by-judge" })];
   const announced = h("p", { class: "hidden", role: "status", "aria-live": "polite" });
+  const older = h("div", {});
+  let versions = page.versions;
   let [tenth, gained, shown] = [-1, null, page.row];
   const gainAgain = (row) => {
     if (page.beside.length === 0 || row.scores.length === 0) return;
@@ -51,9 +54,12 @@ function layout(page, marks, spread, browser, signal) {
   const draw = (row) => {
     if (shown.running && !row.running) gainAgain(row);
     shown = row;
-    fill(marks, state(row), kindBadge(row), caveatBadge(row.caveat));
+    const button = versionButton(row.name, versions, toRun);
+    keepFocus(marks, () => fill(marks, state(row), kindBadge(row), caveatBadge(row.caveat), button ?? versionBadge(row)));
+    fill(older, olderNotice(row, versions, toRun));
+    older.hidden = !row.older;
     fill(live, liveView(row));
-    fill(summary, figures(row, gained), isOver(row) || row.running ? null : command("commandResumes", page.command));
+    fill(summary, figures(row, gained, page.summary?.reused), isOver(row) || row.running ? null : command("commandResumes", page.command));
     fill(byJudge, row.scores.length > 1 ? judges(row.live ? row.scores.slice(1) : row.scores) : null);
     const now = row.live ? Math.floor((10 * row.live.n_done) / (row.live.n_expected || 1)) : tenth;
     if (now > tenth) announced.textContent = progressWords(row);
@@ -62,15 +68,24 @@ function layout(page, marks, spread, browser, signal) {
   draw(page.row);
   let seen = page.row.n_done;
   const changed = (row) => {
+    // Another version came, or went.
+    if (row.versions.join("\n") !== shown.versions.join("\n")) {
+      get("run", { run: row.name }, signal).then((found) => {
+        versions = found.versions;
+        draw(found.row);
+      }, () => {});
+    }
     draw(row);
     if (row.n_done !== seen) browser.grown();
     seen = row.n_done;
   };
   watch(page.row.name, { changed }, signal);
   if (!page.row.running) gainAgain(page.row);
+  const { changed: texts, changed_from: origin } = page.row;
   return [
-    caveatNotes([page.row.caveat]), contradictionNotes(page.row.contradictions), toolNotices(page.summary),
+    older, caveatNotes([page.row.caveat]), contradictionNotes(page.row.contradictions), toolNotices(page.summary),
     live, announced, summary, h("div", { class: "pair" }, byJudge, spread), tokens(page.summary?.tokens), beside(page),
+    texts.length || origin ? section("changes", t("whatChanged"), changesView(page.row.name, signal)) : null,
     section("instances", t("instances"), browser.element),
     section("settings", t("settings"), settings(page)),
   ];
@@ -82,6 +97,8 @@ function toolNotices(summary) {
   return notices.map((notice) => untrusted(String(notice), "p", { class: "notice" }));
 }
 
+const toRun = ({ name }) => href("/run", { run: name });
+
 const isOver = (row) => row.n_expected > 0 && row.n_done + row.n_absent >= row.n_expected;
 
 /** The command that made the run; nothing where it is not known. */
@@ -91,7 +108,14 @@ function command(why, words) {
     h("span", { class: "command" }, untrusted(words, "code"), copyButton(t("command"), words)));
 }
 
-function figures(row, gained) {
+/** The steps that were taken from other runs, and what they cost there; nothing without any. */
+function reusedFact(reused) {
+  if (typeof reused?.steps !== "number" || typeof reused.of_steps !== "number") return null;
+  const [paid] = cost(reused.priced_usd ?? null, Number(reused.unpriced_models) || 0);
+  return [t("reusedSteps"), t("of", { n: count(reused.steps), all: count(reused.of_steps) }), t("paidThere", { cost: paid })];
+}
+
+function figures(row, gained, reused) {
   const [first] = row.scores;
   // While the process runs, what it has done and spent is shown above; each number is shown once.
   const atRest = !row.live;
@@ -105,6 +129,7 @@ function figures(row, gained) {
     [t("unknownRate"), rate(row.unknown_rate)],
     atRest ? [t("cost"), ...cost(row.priced_usd ?? row.cost_usd, row.unpriced_models)] : null,
     [t("commandTime"), duration(row.wall_s)],
+    atRest ? reusedFact(reused) : null,
   ], "facts large");
 }
 
@@ -185,7 +210,8 @@ function bars(bins, total) {
 /** What the run gained over the baseline by its scoring judge, as one of `facts`; null where the leaderboard has none. */
 async function gain(row, signal) {
   let found;
-  do found = await get("leaderboard", { data: row.data_sha }, signal);
+  const versions = row.older ? joined([row.name]) : "";
+  do found = await get("leaderboard", { data: row.data_sha, versions }, signal);
   while (found.computing && found.boards.length === 0);
   const has = ({ judge, standings }) => judge === row.scores[0]?.judge && standings.some(({ run }) => run === row.name);
   const board = found.boards.find(has);

@@ -7,6 +7,7 @@ import {
   badge, caveatBadge, copyButton, done, empty, facts, field, held, keepFocus, later, select, stepRow, table, tableRow,
 } from "./parts.js";
 import { go, href } from "./route.js";
+import { allSwitch, versionBadge, versionButton } from "./versions.js";
 import { t } from "./words.js";
 
 const DRAW_MS = 1000;
@@ -16,16 +17,22 @@ const MANY = 8;
 export function runsPage({ main, heading, query, signal }) {
   const place = h("div", {});
   const folder = h("p", { class: "lead" });
-  const search = searchField(query.text ?? "", () => wanted.sort, () => stepRow(place, 1));
+  const search = searchField(query.text ?? "", () => wanted, () => stepRow(place, 1));
   const known = new Map();
   const order = orderChoice(query, (sort) => go(href("/", { ...wanted, sort }), { replace: true }));
+  const versions = h("div", {});
+  const chooseAll = (all) => go(href("/", { ...wanted, all: all ? "1" : "" }), { replace: true });
   let [damaged, wanted] = [[], query];
 
   const draw = () => {
     search.element.hidden = known.size < MANY;
-    const runs = [...known.values()].filter((row) => fits(row, wanted.text ?? ""));
+    const hasOlder = [...known.values()].some((row) => row.older);
+    const listed = [...known.values()].filter((row) => wanted.all || !row.older);
+    const runs = listed.filter((row) => fits(row, wanted.text ?? ""));
     order.element.hidden = runs.length < 2;
-    keepFocus(place, () => fill(place, runGroups(runs, known.size > 0, wanted), damagedNotice(damaged)));
+    versions.hidden = !hasOlder;
+    keepFocus(versions, () => fill(versions, allSwitch(Boolean(wanted.all), hasOlder, chooseAll)));
+    keepFocus(place, () => fill(place, runGroups(runs, known, wanted), damagedNotice(damaged)));
   };
   const fetched = async () => {
     const found = await get("runs", {}, signal);
@@ -38,7 +45,7 @@ export function runsPage({ main, heading, query, signal }) {
   };
 
   const again = () => fetched().catch(() => {});
-  fill(main, h("div", { class: "page" }, fill(heading(t("runs")), t("runs")), folder, search.element, order.element, place));
+  fill(main, h("div", { class: "page" }, fill(heading(t("runs")), t("runs")), folder, search.element, order.element, versions, place));
   later(place, async () => {
     await fetched();
     watch(null, {
@@ -60,11 +67,11 @@ export function runsPage({ main, heading, query, signal }) {
 }
 
 /** A field that has the address follow what is typed; Enter goes on to what was found. */
-function searchField(text, sort, leave) {
+function searchField(text, wanted, leave) {
   const keydown = (event) => {
     if (event.key === "Enter" && !event.isComposing) leave();
   };
-  const tell = () => go(href("/", { text: input.value.trim(), sort: sort() }), { replace: true });
+  const tell = () => go(href("/", { ...wanted(), text: input.value.trim() }), { replace: true });
   const kind = { type: "search", autocomplete: "off", placeholder: t("runsHint") };
   const input = h("input", { ...kind, value: text, on: { input: tell, keydown } });
   const element = h("label", { class: "field wide", hidden: true }, h("span", {}, t("findRuns")), input);
@@ -109,15 +116,18 @@ const COLUMNS = {
 const NEWEST = "-started";
 
 /** The runs by data, the newest data first, each table sorted by `query.sort`; what to do where there are none. */
-function runGroups(runs, anyAtAll, query) {
-  if (runs.length === 0) return anyAtAll ? empty(t("noRunFits")) : beginning();
+function runGroups(runs, known, query) {
+  if (runs.length === 0) return known.size > 0 ? empty(t("noRunFits")) : beginning();
   const groups = new Map();
   for (const row of sorted(runs, NEWEST)) {
     const key = row.data_sha || row.data;
     groups.set(key, [...(groups.get(key) ?? []), row]);
   }
   const by = orderOf(query);
-  return [...groups.values()].map((rows, n) => group(sorted(rows, by), by, query, n));
+  const ranked = [...groups.values()].filter((rows) => rows[0].data_sha && rows.some((row) => row.scores.length));
+  const board = ranked.length < 2 ? null
+    : h("p", {}, h("a", { href: href("/leaderboard", { all: query.all }) }, t("leaderboardOfAll")));
+  return [board, ...[...groups.values()].map((rows, n) => group(sorted(rows, by), by, query, n, known))];
 }
 
 /** A choice of the order, for screens that are too narrow for the heads of the columns. */
@@ -170,7 +180,7 @@ function beginning() {
     h("p", {}, t("appear")));
 }
 
-function group(rows, by, query, n) {
+function group(rows, by, query, n, known) {
   // Who judged somebody's answers may know the gold only; a run knows what its data are called.
   const { data, data_sha: sha } = rows.find((row) => row.kind !== "judged") ?? rows[0];
   const name = data || t("unknownData");
@@ -182,12 +192,13 @@ function group(rows, by, query, n) {
     const link = { href: href("/", { ...query, sort: by === first ? other : first }), key: `${n} ${name}`, order };
     return [t(words), classes, link];
   });
-  const body = rows.map((row) => tableRow(heads, cells(row), { class: "link-row" }));
+  const body = rows.map((row) => tableRow(heads, cells(row, known), { class: `link-row${row.older ? " older" : ""}` }));
+  const all = query.all;
   return h("section", { class: "group" },
     h("div", { class: "group-head" },
       untrusted(name, "h2"), h("span", { class: "muted" }, t("nRuns", { n: rows.length })),
-      ranked ? h("a", { href: href("/leaderboard", { data: sha }) }, t("leaderboard")) : null,
-      ranked ? h("a", { href: href("/matrix", { data: sha }) }, t("matrix")) : null),
+      ranked ? h("a", { href: href("/leaderboard", { data: sha, all }) }, t("leaderboard")) : null,
+      ranked ? h("a", { href: href("/matrix", { data: sha, all }) }, t("matrix")) : null),
     table(t("runsOver", { data: visible(name) }), heads, body, { class: "stack quiet-caption runs" }));
 }
 
@@ -196,9 +207,9 @@ function costCell(row) {
   return row.unpriced_models && row.priced_usd ? [known, h("small", {}, `+ ${t("unknownCost")}`)] : known;
 }
 
-function cells(row) {
+function cells(row, known) {
   return [
-    nameCell(row),
+    nameCell(row, known),
     progress(row),
     mean(row),
     rate(row.unknown_rate),
@@ -209,11 +220,14 @@ function cells(row) {
   ];
 }
 
-function nameCell(row) {
+function nameCell(row, known) {
+  const versions = row.versions.map((name) => known.get(name)).filter(Boolean);
+  const button = versionButton(row.name, versions, (version) => href("/run", { run: version.name }));
   const link = untrusted(row.system || row.name, "a", { class: "row-link", href: href("/run", { run: row.name }) });
   return h("span", { class: "run-name" }, link,
     row.name === row.system ? null : untrusted(row.name, "small"),
-    h("span", { class: "badges" }, state(row), kindBadge(row), caveatBadge(row.caveat), recomputedBadge(row)));
+    h("span", { class: "badges" }, state(row), button ? null : versionBadge(row), row.older && button ? badge("quiet", t("olderVersion")) : null,
+      kindBadge(row), caveatBadge(row.caveat), recomputedBadge(row), button));
 }
 
 /** That stored scores of the run contradict their labels; the sentences are its title. */

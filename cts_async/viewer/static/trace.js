@@ -5,7 +5,7 @@ import { fill, h, untrusted, visible } from "./dom.js";
 import { count } from "./format.js";
 import { beginning, longText, passage } from "./longtext.js";
 import { link } from "./nuggets.js";
-import { facts, trouble } from "./parts.js";
+import { facts, reusedBadge, trouble } from "./parts.js";
 import { eventAt, href, readRoute, resultAt } from "./route.js";
 import { language, t } from "./words.js";
 
@@ -125,7 +125,8 @@ function turnView(page, turn, signal) {
       h("span", { class: "symbol", "aria-hidden": "true" }, tool?.symbol ?? (known ? SYMBOLS[turn.kind] : "·")),
       h("h3", {}, known ? t(`turn_${turn.kind}`) : labelOf(page.tools, turn.kind)),
       h("span", { class: "muted small" }, t("stepN", { n: count(turn.n) })),
-      turn.failed ? h("span", { class: "badge failed" }, "✕ ", untrusted(turn.failed)) : null),
+      turn.failed ? h("span", { class: "badge failed" }, "✕ ", untrusted(turn.failed)) : null,
+      reusedBadge(turn.reused)),
     turn.request ? passage(turn.request, "p", { class: "request" }) : null,
     found ? hits(turn) : null,
     found ? h("details", {}, h("summary", {}, t("asRead")), body) : lengthy ? folded(turn, body) : body);
