@@ -475,11 +475,11 @@ def judge_tokens(
     inputs: list[float] = []
     n_nuggets = 0
     for instance, answer in answers:
-        intent = instance.intent
+        query = instance.judged_by
         n_nuggets += len(instance.nuggets)
-        prompt = prompts.get("judge", language_of(intent), spec.prompt_size)
+        prompt = prompts.get("judge", language_of(query), spec.prompt_size)
         for nuggets in nuggets_by_call(instance.nuggets, spec.judge_nuggets):
-            messages = prompt.render(query=intent, nuggets=nuggets, candidate_answer=answer)
+            messages = prompt.render(query=query, nuggets=nuggets, candidate_answer=answer)
             inputs.append(input_tokens(messages))
     return inputs, n_nuggets / max(1, len(inputs)) * PER_NUGGET + AROUND
 

@@ -600,7 +600,7 @@ def with_versions(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
     chosen_date, date_from = choose_date(
         plan.config.date,
         series.values(),
-        resumes=partial(_resumes_any, plan, series),
+        n_resumed=partial(_n_resumed, plan, series),
         folder=partial(_runs_with_agent, plan),
     )
     plan = replace(plan, current_date=chosen_date)
@@ -627,13 +627,14 @@ def with_versions(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
     return replace(plan, remarks=tuple(remarks))
 
 
-def _resumes_any(plan: Plan, series: Mapping[System, Series], current_date: str) -> bool:
-    """Whether a version of some system has the plan's settings and this date."""
+def _n_resumed(plan: Plan, series: Mapping[System, Series], current_date: str) -> int:
+    """Number of systems that have a version with the plan's settings and this date."""
     dated = replace(plan, current_date=current_date)
+    n = 0
     for system, system_series in series.items():
         if not choose_version(system_series, dated.identity(system), replace(plan.config, new=False)).is_new:
-            return True
-    return False
+            n += 1
+    return n
 
 
 def _runs_with_agent(plan: Plan) -> Iterator[Manifest]:

@@ -206,7 +206,9 @@ class JudgePlan(CommandPlan):
         """Where the steps of other runs are looked up for a target; None where no run has any."""
         if origins is None or not self.version.reuses:
             return None
-        return self.reuse.source(origins, target.name, sends_defaults=self.fixed_temperature)
+        # A finished run is named by its directory here, and its other versions by theirs.
+        system = manifest_or_empty(target.directory).identity.system or target.name
+        return self.reuse.source(origins, system, sends_defaults=self.fixed_temperature)
 
     def group(self, judge: str) -> str:
         """The name of a judge's job group: several judges have a group each, so that one outage stops one judge only."""
@@ -522,7 +524,8 @@ def open_verdicts(
     """
     allow_more_files(len(plan.targets) * _FILES_EACH)
     with ExitStack() as stack:
-        origins = plan.reuse.origins(plan.directories(), events)
+        # The folder of several files has the journal of all.
+        origins = plan.reuse.origins([*plan.directories(), plan.out], events)
         if plan.version.announcement:
             events.emit(Notice(plan.version.announcement))
         if plan.identity is None:
@@ -679,7 +682,7 @@ async def make_verdict(ctx: Context, *, judge: Judge, judging: Judging) -> Judgm
     instance = judging.instance
     if not judging.answer:
         return nothing_covered(judge.name, instance.nuggets)
-    return await judge.judge(ctx, JudgeView(instance.intent, instance.nuggets, judging.answer))
+    return await judge.judge(ctx, JudgeView(instance.judged_by, instance.nuggets, judging.answer))
 
 
 def _jobs(plan: JudgePlan, judge: Judge, files: Sequence[RunFiles], events: Events) -> Iterator[Job]:
