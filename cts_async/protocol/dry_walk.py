@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -18,6 +19,7 @@ import anyio
 from cts_async.custom import RoleName
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.engine.lookup import LookedUpSteps, LookupRunner, StepNotFound
+from cts_async.engine.processes import collect_seldom
 from cts_async.engine.reuse import StepSource
 from cts_async.engine.runner import Context, Job
 from cts_async.errors import StepError
@@ -26,6 +28,7 @@ from cts_async.protocol.conversation import NOBODY
 from cts_async.protocol.custom.calls import Call, CustomPlayer
 from cts_async.protocol.custom.wire import View
 from cts_async.protocol.found_steps import DryWalk, FoundVerdicts, Progress, kind_of_step
+from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.plan import CORPUS, CommandPlan, Plan
 from cts_async.protocol.rejudge import JudgePlan, make_verdict, verdicts_left
 from cts_async.protocol.roles import Searcher
@@ -53,7 +56,10 @@ def look_up(
         if isinstance(event, Notice):
             notices.append(event.text)
 
-    return anyio.run(walk, plan, environ, Events(note)), notices
+    # As a run has it: most of a walk is rendering prompts and parsing replies, and garbage collections in between.
+    collect_seldom()
+    found = anyio.run(walk, plan, environ, Events(note), backend_options={"use_uvloop": True})
+    return found, notices
 
 
 class Walker:
@@ -105,6 +111,8 @@ async def walk_plan(plan: Plan, environ: Mapping[str, str], events: Events) -> M
     if plan.searches:
         searcher = searcher_of(plan, resources, *_unasked_tools(plan))
     cast = cast_of(plan, resources, searcher)
+    # The lexical judge makes no steps, and its verdicts are not wanted here.
+    cast = replace(cast, judges=tuple(judge for judge in cast.judges if judge.name != LEXICAL))
     origins = plan.reuse.origins(plan.directories(), events)
     walks: dict[System, DryWalk] = {}
     walkers: dict[System, Walker] = {}
