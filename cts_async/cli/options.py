@@ -562,7 +562,7 @@ class DataOptions(CommandOptions):
         option(
             DATA,
             metavar="DATASET",
-            help="sample, hard518:DIR, qulac:FILE, clariq:PATH, or your .csv or .jsonl file.",
+            help="sample, hard518:DIR, qulac:FILE, clariq:PATH, interactcomp:FILE, or your .csv or .jsonl file.",
         ),
     ]
     limit: Annotated[int | None, option(DATA, min=1, help="Use only the first N instances.")]

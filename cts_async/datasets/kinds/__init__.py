@@ -87,6 +87,8 @@ class Dataset:
     """Reads what people wrote about the queries; None if the dataset has nothing of the kind."""
     more_paths: tuple[Path, ...] = ()
     """Further files that the instances come from."""
+    restriction: str = ""
+    """Why its text must not be published, as a sentence without a full stop; "" if it may."""
 
     def sha256(self) -> str:
         """Return the digest of the main file, or with further files that of their digests."""
@@ -107,6 +109,7 @@ def make_dataset(
     *,
     corpus: Path | None = None,
     annotations: Callable[[], Annotations] | None = None,
+    restriction: str = "",
 ) -> Dataset:
     """Return a Dataset without the instances whose line of `gold` was left out.
 
@@ -128,7 +131,9 @@ def make_dataset(
         count = 0
         for _ in instances():
             count += 1
-    return Dataset(name, path, gold_path, corpus, instances, count, notes, annotations)
+    return Dataset(
+        name, path, gold_path, corpus, instances, count, notes, annotations, restriction=restriction
+    )
 
 
 def _with_usable_gold(instances: Instances, gold: GoldIndex) -> Iterator[Instance]:
