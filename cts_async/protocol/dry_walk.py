@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -17,6 +19,7 @@ import anyio
 from cts_async.custom import RoleName
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.engine.lookup import LookedUpSteps, LookupRunner, StepNotFound
+from cts_async.engine.processes import collect_seldom
 from cts_async.engine.reuse import StepSource
 from cts_async.engine.runner import Context, Job
 from cts_async.errors import StepError
@@ -24,13 +27,15 @@ from cts_async.llm.model import Client, Model
 from cts_async.protocol.conversation import NOBODY
 from cts_async.protocol.custom.calls import Call, CustomPlayer
 from cts_async.protocol.custom.wire import View
-from cts_async.protocol.found_steps import DryWalk, Progress, kind_of_step
+from cts_async.protocol.found_steps import DryWalk, FoundVerdicts, Progress, kind_of_step
+from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.plan import CORPUS, CommandPlan, Plan
+from cts_async.protocol.rejudge import JudgePlan, make_verdict, verdicts_left
 from cts_async.protocol.roles import Searcher
 from cts_async.protocol.run import Resources, cast_of, lane_limits_of, searcher_of, walk_of, work_left
 from cts_async.protocol.run_files import RecordedWork
 from cts_async.protocol.systems import System
-from cts_async.runs.files import STEPS
+from cts_async.runs.files import PER_ITEM, RESULTS, STEPS
 from cts_async.runs.reuse import OwnSteps
 from cts_async.search.backends import Hit, Page, PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend
@@ -51,7 +56,10 @@ def look_up(
         if isinstance(event, Notice):
             notices.append(event.text)
 
-    return anyio.run(walk, plan, environ, Events(note)), notices
+    # As a run has it: most of a walk is rendering prompts and parsing replies, and garbage collections in between.
+    collect_seldom()
+    found = anyio.run(walk, plan, environ, Events(note), backend_options={"use_uvloop": True})
+    return found, notices
 
 
 class Walker:
@@ -103,6 +111,8 @@ async def walk_plan(plan: Plan, environ: Mapping[str, str], events: Events) -> M
     if plan.searches:
         searcher = searcher_of(plan, resources, *_unasked_tools(plan))
     cast = cast_of(plan, resources, searcher)
+    # The lexical judge makes no steps, and its verdicts are not wanted here.
+    cast = replace(cast, judges=tuple(judge for judge in cast.judges if judge.name != LEXICAL))
     origins = plan.reuse.origins(plan.directories(), events)
     walks: dict[System, DryWalk] = {}
     walkers: dict[System, Walker] = {}
@@ -118,6 +128,38 @@ async def walk_plan(plan: Plan, environ: Mapping[str, str], events: Events) -> M
         steps = walk_of(resources, cast, system, remaining)
         await walkers[system].walk(remaining.instance.id, steps)
     return walks
+
+
+async def walk_judging(
+    plan: JudgePlan, environ: Mapping[str, str], events: Events
+) -> Mapping[str, FoundVerdicts]:
+    """Look up all verdicts that a judging has left, by judge; emits which runs are damaged."""
+    resources = unasked_resources(plan, environ, events)
+    origins = plan.reuse.origins(plan.directories(), events)
+    recorded: list[RecordedWork] = []
+    for target in plan.targets:
+        results = RESULTS if target.scoring is None else PER_ITEM
+        recorded.append(RecordedWork(target.directory, results))
+    verdicts_by_judge: dict[str, FoundVerdicts] = {}
+    for name in plan.specs:
+        verdicts = verdicts_by_judge[name] = FoundVerdicts()
+        judge, runner, questions = resources.judge(name), LookupRunner(plan.config.seed), set[int]()
+        walkers: list[Walker] = []
+        for target in plan.targets:
+            # Judged together, each finds what any of the others has.
+            walkers.append(Walker(runner, plan.journals, plan.source_of(target, origins), verdicts.walk))
+        for pending in verdicts_left(plan, name, recorded, events):
+            judging = pending.judging
+            # Equal answers are asked about once.
+            if judging.question_hash in questions:
+                continue
+            questions.add(judging.question_hash)
+            id = plan.targets[pending.n].job_id(judging.instance.id)
+            await walkers[pending.n].walk(id, partial(make_verdict, judge=judge, judging=judging))
+            if runner.missing:
+                verdicts.n_questions += 1
+                verdicts.n_calls += runner.missing.total()
+    return verdicts_by_judge
 
 
 # --- Players that are never asked

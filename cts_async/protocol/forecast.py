@@ -264,6 +264,49 @@ def measured_runs(plan: Plan, walks: Mapping[System, DryWalk]) -> dict[System, M
     return measured
 
 
+def planned_effort(plan: Plan, run: PastUsage, work: Iterable[StepsForecast]) -> tuple[Effort, float] | None:
+    """The forecast that a run's manifest records, without the steps that were reused: they were not paid for, and stand
+    in no comparison with what was. Effort and seconds; None without a forecast.
+
+    `work` is the forecast of all steps of its system. Of each kind the planned steps count as far as the run executed
+    those that it has.
+    """
+    note = run.forecast
+    if not note:
+        return None
+    recorded = Effort(
+        float(note["calls"] or 0),
+        float(note["input_tokens"] or 0),
+        float(note["output_tokens"] or 0),
+        float(note["known_cost_usd"] or 0),
+        note["cost_usd"] is not None,
+    )
+    whole, executed = Effort(), Effort()
+    for steps in work:
+        key = steps.kind, plan.specs[steps.model].model
+        n_executed = run.usages[key].steps if key in run.usages else 0
+        n_reused = run.reused[key].steps if key in run.reused else 0
+        share = 1.0
+        if n_reused:
+            share = n_executed / (n_executed + n_reused)
+        whole += steps.effort
+        executed += steps.effort.times(share)
+    effort = Effort(
+        recorded.calls * _ratio(executed.calls, whole.calls),
+        recorded.input_tokens * _ratio(executed.input_tokens, whole.input_tokens),
+        recorded.output_tokens * _ratio(executed.output_tokens, whole.output_tokens),
+        recorded.cost_usd * _ratio(executed.cost_usd, whole.cost_usd),
+        recorded.priced,
+    )
+    return effort, float(note["time_s"] or 0) * _ratio(executed.calls, whole.calls)
+
+
+def _ratio(part: float, whole: float) -> float:
+    if not whole:
+        return 1.0
+    return part / whole
+
+
 def actual(plan: Plan, runs: Iterable[PastUsage]) -> Effort:
     """The effort of the runs so far."""
     specs, total = plan.specs_by_model, Effort()

@@ -90,3 +90,14 @@ class DryWalk:
         # Anybody may have written it: what it took is unknown then, and it is reused all the same.
         with suppress(AttributeError, TypeError, ValueError):
             self.reused.add(paid)
+
+
+@dataclass(slots=True)
+class FoundVerdicts:
+    """What a judge has still to be asked about the answers that lack its verdict."""
+
+    n_questions: int = 0
+    """Distinct questions that are answered nowhere."""
+    n_calls: int = 0
+    """The calls that these take."""
+    walk: DryWalk = field(default_factory=DryWalk)

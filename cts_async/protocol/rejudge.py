@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from math import ceil
@@ -47,18 +47,22 @@ from cts_async.protocol.forecast import (
     SAMPLE,
     Effort,
     LaneForecast,
+    ReusedEffort,
     StepsForecast,
     judge_tokens,
     lanes_of,
+    reused_effort,
     step_of,
     total_of,
 )
+from cts_async.protocol.found_steps import FoundVerdicts
 from cts_async.protocol.judge import LEXICAL, Judge, check_form, nothing_covered
 from cts_async.protocol.plan import FIXED_TEMPERATURE, CommandPlan
 from cts_async.protocol.prompts import JUDGE_PROMPTS, PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.run import Jobs, Resources, execute, instances_in_flight
 from cts_async.protocol.run_files import (
     EndedLines,
+    RecordedWork,
     RunFiles,
     RunRecord,
     SessionNotes,
@@ -658,11 +662,11 @@ def _target_notes(plan: JudgePlan, target: Target) -> tuple[dict[str, Any], dict
 
 
 def verdicts_left(
-    plan: JudgePlan, judge: str, files: Sequence[RunFiles], events: Events
+    plan: JudgePlan, judge: str, recorded: Sequence[RecordedWork], events: Events
 ) -> Iterator[PendingVerdict]:
     """The verdicts that one judge still has to make, target after target; emits what was found."""
     group = plan.group(judge)
-    for n, (target, run) in enumerate(zip(plan.targets, files, strict=True)):
+    for n, (target, run) in enumerate(zip(plan.targets, recorded, strict=True)):
         answers, scoring = target.answers, target.scoring == judge
         # `cts judge RUN --judge NAME` adds what that judge lacks: of a further judge a failure is nothing to keep.
         retry_failed = plan.config.retry_failed or not scoring
@@ -775,6 +779,8 @@ class JudgeForecast:
     n_questions: int
     """Distinct questions among them that it has not answered for another answer."""
     work: StepsForecast
+    reused: ReusedEffort = field(default_factory=ReusedEffort)
+    """Verdicts that are taken from other runs: no part of the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -789,19 +795,33 @@ class JudgingForecast:
         return total_of(judge.work for judge in self.judges)
 
     @property
+    def all_reused(self) -> ReusedEffort:
+        """The verdicts of all judges that are taken from other runs."""
+        total = ReusedEffort()
+        for judge in self.judges:
+            total += judge.reused
+        return total
+
+    @property
     def time_s(self) -> float:
         """Accounts work concurrently: the slowest counts."""
         return max((lane.time_s for lane in self.lanes), default=0.0)
 
 
-def forecast_judging(plan: JudgePlan) -> JudgingForecast:
-    """Forecast judging from the answers and the existing verdicts; starts and writes nothing."""
-    judges = [_judge_forecast(plan, name, spec) for name, spec in plan.specs.items()]
+def forecast_judging(plan: JudgePlan, found: Mapping[str, FoundVerdicts] | None = None) -> JudgingForecast:
+    """Forecast judging from the answers and the existing verdicts; starts and writes nothing.
+
+    `found` has, by judge, what `dry_walk.walk_judging` has looked up; None: nothing is reused.
+    """
+    found = found or {}
+    judges = [_judge_forecast(plan, name, spec, found.get(name)) for name, spec in plan.specs.items()]
     lanes = lanes_of(list(plan.specs.values()), [judge.work for judge in judges])
     return JudgingForecast(tuple(judges), tuple(lanes))
 
 
-def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForecast:
+def _judge_forecast(
+    plan: JudgePlan, judge: str, spec: ModelSpec, found: FoundVerdicts | None
+) -> JudgeForecast:
     sampled_every = max(1, ceil(plan.n_answers / SAMPLE))
     sample: list[Judging] = []
     n_left, hashes_done = 0, set[int]()
@@ -829,7 +849,11 @@ def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForeca
         if question_hash not in hashes_done:
             n_questions += 1
             n_calls += ceil(n_nuggets / spec.judge_nuggets)
+    reused = ReusedEffort()
+    if found is not None:
+        n_questions, n_calls = found.n_questions, found.n_calls
+        reused = reused_effort(found.walk, [spec])
     texts = [(judging.instance, judging.answer) for judging in sample]
     inputs, reply = judge_tokens(plan.prompts.of(judge), spec, texts, plan.judge_form)
     work = StepsForecast("", "judge", judge, n_calls, *step_of(spec, inputs, reply), in_a_row=1.0)
-    return JudgeForecast(judge, n_left, n_questions, work)
+    return JudgeForecast(judge, n_left, n_questions, work, reused)

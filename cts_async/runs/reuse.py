@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cts_async import foreign_json
-from cts_async.engine.journal_index import MAX_LINE, NO_KEYS, KeyIndex, finished_key, index_of, scan_keys
+from cts_async.engine.journal_index import KEY_HEX, MAX_LINE, NO_KEYS, KeyIndex, index_of, scan_keys
 from cts_async.engine.reuse import ReusedStep, ReuseRule
 from cts_async.errors import InputError
 from cts_async.records import is_one_line
@@ -43,6 +43,9 @@ MAX_NAMED_DAMAGE: Final = 5
 """Damaged origins that notices name one by one."""
 MAX_OPEN_JOURNALS: Final = 64
 """Journals of origins that are kept open: opening one again for a line takes ten times as long as reading the line."""
+_FIRST_BYTES: Final = 1 << 13
+"""Bytes read at first of a line: most are shorter."""
+_KEY: Final = re.compile(rf"[0-9a-f]{{{KEY_HEX}}}")
 MAX_ORIGIN_NAME: Final = 4096
 """Characters of an origin's name: as many as a path may have."""
 
@@ -252,11 +255,12 @@ class Origins:
     def _record_at(self, number: int, offset: int) -> Mapping[str, Any] | None:
         """The record of a finished step whose line begins at `offset`; None if it is none any more."""
         with suppress(OSError, ValueError):
-            line = line_at(self._file(number), offset)
-            # A line with this key may be anything else otherwise: another folder's journals are a stranger's.
-            if line is not None and finished_key(line):
-                record: Mapping[str, Any] = foreign_json.loads(line)
-                if record["ok"] is True and "response" in record:
+            line = line_at(self._file(number), offset, _FIRST_BYTES)
+            record = foreign_json.loads(line or b"")
+            # It may be anything: another folder's journals are a stranger's.
+            if isinstance(record, dict) and record.get("ok") is True and "response" in record:
+                key = record.get("key")
+                if isinstance(key, str) and _KEY.fullmatch(key):
                     return record
         return None
 

@@ -22,6 +22,8 @@ from cts_async.protocol.forecast import (
     ReusedEffort,
     StepsForecast,
     actual,
+    forecast,
+    planned_effort,
     total_of,
 )
 from cts_async.protocol.plan import Plan
@@ -38,21 +40,25 @@ Timed = tuple[Effort, float]
 
 
 def planned_and_actual(plan: Plan, runs: Runs) -> tuple[Timed, Timed] | None:
-    """Planned and actual effort of finished runs; None before the end, or without a stored forecast."""
+    """Planned and actual effort of finished runs; None before the end, or without a stored forecast.
+
+    What was reused is in neither.
+    """
     planned, planned_s, wall_s = Effort(), 0.0, 0.0
-    for run in runs.values():
-        forecast = run.forecast
-        if not forecast or len(run.done) != forecast.get("instances"):
+    work: tuple[StepsForecast, ...] = ()
+    if any(run.reused for run in runs.values()):
+        work = forecast(plan).work
+    for system, run in runs.items():
+        if not run.forecast or len(run.done) != run.forecast.get("instances"):
             return None
-        planned += Effort(
-            forecast["calls"],
-            forecast["input_tokens"],
-            forecast["output_tokens"],
-            forecast["known_cost_usd"],
-            forecast["cost_usd"] is not None,
-        )
+        system_work = [steps for steps in work if steps.system == system.label]
+        compared = planned_effort(plan, run, system_work)
+        if compared is None:
+            return None
+        effort, time_s = compared
+        planned += effort
         # The systems of a command run at the same time.
-        planned_s = max(planned_s, float(forecast["time_s"]))
+        planned_s = max(planned_s, time_s)
         wall_s = max(wall_s, run.wall_s)
     # A system that has not begun has no effort to compare yet.
     if len(runs) < len(plan.systems):
@@ -361,7 +367,9 @@ def judging_forecast_json(plan: JudgePlan, forecast: JudgingForecast) -> dict[st
             "answers_left": judge.n_left,
             "distinct": judge.n_questions,
         }
-        judges.append(row | judge.work.effort.as_json())
+        row |= judge.work.effort.as_json()
+        row["reused"] = judge.reused.as_json()
+        judges.append(row)
     accounts: list[dict[str, Any]] = []
     for lane in forecast.lanes:
         accounts.append(
@@ -375,7 +383,7 @@ def judging_forecast_json(plan: JudgePlan, forecast: JudgingForecast) -> dict[st
     return {
         "systems": [{"system": target.name, "answers": len(target.answers)} for target in plan.targets],
         "answers": plan.n_answers,
-        "total": _timed_json(forecast.total, forecast.time_s),
+        "total": _timed_json(forecast.total, forecast.time_s) | {"reused": forecast.all_reused.as_json()},
         "judges": judges,
         "accounts": accounts,
     }
@@ -385,15 +393,26 @@ def print_judging_forecast(console: Console, plan: JudgePlan, forecast: JudgingF
     """Print each judge, the total and the assumptions."""
     say = partial(print_plainly, console)
     say(f"{plan.n_answers:,} answers of {', '.join(target.name for target in plan.targets)}.")
+    if plan.version.announcement:
+        say(plan.version.announcement)
+    reused = reused_text(forecast.all_reused)
     if not forecast.total.calls:
-        say("Nothing is left that needs calls.")
+        say(f"Nothing is left that needs calls. {reused}".rstrip())
         return
     rows: list[Row] = []
     for judge in forecast.judges:
         # Equal answers are asked about once: the calls are those of the distinct ones.
         numbers = f"{judge.n_left:,}", f"{judge.n_questions:,}"
-        rows.append((judge.judge,) + numbers + _cells(judge.work.effort))
-    _print_table(console, ("judge", "left", "distinct", "calls", "tokens in", "out", "cost"), rows)
+        row: Row = (judge.judge,) + numbers + _cells(judge.work.effort)
+        if reused:
+            row += (count(judge.reused.steps),)
+        rows.append(row)
+    headings: tuple[str, ...] = ("judge", "left", "distinct", "calls", "tokens in", "out", "cost")
+    if reused:
+        headings += ("reused",)
+    _print_table(console, headings, rows)
+    if reused:
+        say(reused)
     times = [f"{lane.name} {duration(lane.time_s)}, bound by {lane.binding}" for lane in forecast.lanes]
     say(f"At least {duration(forecast.time_s)} ({'; '.join(times)}).")
     say(

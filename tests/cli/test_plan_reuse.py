@@ -1,4 +1,4 @@
-"""`cts plan` says what would be taken from other runs, and what is left to pay.
+"""`cts plan` and `cts judge --dry-run` say what would be taken from other runs, and what is left to pay.
 
 The world of `test_iteration`: ten instances; of each instance orig takes an agent's two turns, a search of the
 documents and a verdict, and a Clarifier that is a model one call for two questions, two answers and a rewritten query
@@ -186,3 +186,46 @@ def test_reused_steps_cost_no_budget(cts: Cts, provider: Remote) -> None:
     run(cts, *other, *budget)
     done = cts("plan", *other, *budget)
     assert "Nothing is left to do: 20 calls" in done.out
+
+
+def test_judging_is_planned_without_verdicts_that_other_runs_have(cts: Cts, provider: Remote) -> None:
+    run(cts, *MODEL)
+    other = ("judge", "runs/mini-orig+all-fake", "--judge", "other")
+    assert cts(*other, "-q").code == 0
+    # The same answers as candidates elsewhere: orig's verdicts are there, those on the other system's answers are not
+    # where the two differ.
+    answers: dict[str, list[str]] = {}
+    for name in ("orig", "fake-k2"):
+        lines = Path(f"runs/mini-{name}+all-fake/results.jsonl").read_text().splitlines()
+        rows = sorted((json.loads(line) for line in lines), key=lambda row: str(row["id"]))
+        answers[name] = [row["answer"] for row in rows]
+        texts = [json.dumps({"id": row["id"], "answer": row["answer"]}) + "\n" for row in rows]
+        Path(f"{name}.jsonl").write_text("".join(texts))
+    n_other = sum(orig != asked for orig, asked in zip(answers["orig"], answers["fake-k2"], strict=True))
+    assert n_other > 0
+    n_seen, before = len(provider.seen()), files()
+    judge = ("judge", "--gold", "gold.jsonl", "--judge", "other", "--out", "judged", "--candidates")
+    done = cts(*judge, "orig.jsonl", "--candidates", "fake-k2.jsonl", "--dry-run", "--json")
+    assert done.code == 0, done.err
+    plan = json.loads(done.out)
+    assert (plan["total"]["calls"], plan["total"]["reused"]["steps"]) == (n_other, N)
+    (row,) = plan["judges"]
+    assert (row["answers_left"], row["distinct"], row["reused"]["calls"]) == (2 * N, n_other, N)
+    done = cts(*judge, "orig.jsonl", "--dry-run")
+    assert (
+        "Nothing is left that needs calls. Reused from other runs: 10 steps; their 10 calls cost $0."
+        in done.out
+    )
+    done = cts(*judge, "orig.jsonl", "--no-reuse", "--dry-run", "--json")
+    assert json.loads(done.out)["total"]["calls"] == N
+    assert (len(provider.seen()), files()) == (n_seen, before)
+
+
+def test_planned_and_taken_are_compared_without_what_was_reused(cts: Cts, provider: Remote) -> None:
+    run(cts, *MODEL)
+    # All steps but the 20 verdicts are reused. Planned were 26 calls an instance, 2 of them verdicts.
+    run(cts, *MODEL, "--judge", "other")
+    compared = planned(cts, *MODEL, "--judge", "other")
+    assert (compared["planned"]["calls"], compared["actual"]["calls"]) == (2 * N, 2 * N)
+    whole = planned(cts, *MODEL)
+    assert (whole["planned"]["calls"], whole["actual"]["calls"]) == (26 * N, 10 * N)
