@@ -13,14 +13,15 @@ from pathlib import Path
 from benchmarks.shared.fakes import Killed, provider_process, session_fakes
 from benchmarks.shared.result import Result, Row
 
-KILLS, SEED, LATENCY_S, LIFE_S = 50, 20261126, 0.15, 2.2
-"""A life ends at an instant drawn from all of [0, LIFE_S]: while starting, looking up, copying, asking or writing."""
+KILLS, TRIED, SEED, LATENCY_S, LIFE_S = 50, 63, 20261126, 0.3, 2.2
+"""A life ends at an instant drawn from all of [0, LIFE_S]: while starting, looking up, copying, asking or writing.
+Of the instants tried some come after the end."""
 TITLE = f"iteration_crash: {KILLS} SIGKILLs at seeded random instants over a session of edits"
 
 
 def bench() -> Result:
     with tempfile.TemporaryDirectory() as folder:
-        killed, quiet = _played(Path(folder) / "killed", KILLS), _played(Path(folder) / "quiet", 0)
+        killed, quiet = _played(Path(folder) / "killed", TRIED), _played(Path(folder) / "quiet", 0)
         results, expected = session_fakes.results_of(killed.here), session_fakes.results_of(quiet.here)
         n_differing = sum(
             results.get(name) != expected.get(name) for name in results.keys() | expected.keys()
@@ -29,7 +30,7 @@ def bench() -> Result:
         return Result(
             TITLE,
             [
-                Row("kills", len(killed.in_flight), "=", KILLS),
+                Row("kills", len(killed.in_flight), ">=", KILLS),
                 Row("runs", len(results), "=", len(expected)),
                 Row("runs whose results differ from those without kills", n_differing, "=", 0),
                 Row(
