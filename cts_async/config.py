@@ -16,7 +16,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 from cts_async.errors import InputError, UsageError, closest
-from cts_async.records import DEFAULT_TOOLS, SCHEMES, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
+from cts_async.records import (
+    DEFAULT_TOOLS,
+    SCHEMES,
+    AgentPrompt,
+    EmptyAnswers,
+    JudgeForm,
+    Mode,
+    Scheme,
+    Stage,
+)
 from cts_async.safe_files import read_file
 
 if TYPE_CHECKING:
@@ -169,6 +178,8 @@ class RunConfig(SearchConfig):
     judges: tuple[str, ...] = ()
     references: tuple[str, ...] = ("orig",)
     no_judge: bool = False
+    judge_form: JudgeForm | None = None
+    """What judges are asked; None: as the dataset says."""
     empty_answers: EmptyAnswers = "fail"
     """Whether a search that ends without an answer is a failure without a score, or scored 0 without asking a judge."""
     as_published: bool = False
@@ -225,6 +236,8 @@ class JudgeConfig(CommandConfig):
     lexical: bool = False
     """Whether the lexical judge is added to the judges of candidates."""
     nuggets_per_call: int | None = None
+    judge_form: JudgeForm | None = None
+    """What judges are asked; None: of a run as there, of candidates a label for every nugget."""
     empty_answers: EmptyAnswers = "fail"
     """Whether a candidate's empty answer is a failure without a score, or scored 0 without asking the judge."""
     command: str = "cts judge"

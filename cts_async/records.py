@@ -250,6 +250,14 @@ def language_of(text: str) -> Language:
     return "zh"
 
 
+def stated_answer(nugget: Nugget) -> str:
+    """Return the right answer that a nugget states, without `ANSWER_IS`; of any other nugget its text."""
+    for beginning in ANSWER_IS.values():
+        if nugget.text.startswith(beginning):
+            return nugget.text.removeprefix(beginning)
+    return nugget.text
+
+
 @lru_cache  # each line of a results file names its judge
 def is_one_line(name: str) -> bool:
     """True if a name has no control characters and no line breaks, so that it can be printed and typed again."""

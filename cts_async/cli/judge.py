@@ -51,6 +51,7 @@ class JudgeOptions(options.CommandOptions):
         int | None, option(DATA, min=1, help="Judge only the first N answers of each file or run.")
     ]
     judges: options.Judges
+    judge_form: options.JudgeFormOption
     lexical: Annotated[
         bool,
         option(MODELS, "--lexical", help="Add the lexical judge, to see how far judges agree."),

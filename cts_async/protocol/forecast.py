@@ -37,11 +37,11 @@ from cts_async.protocol.conversation import (
 from cts_async.protocol.found_steps import DryWalk
 from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.plan import Plan, enough_in_flight
-from cts_async.protocol.prompts import FIELDS, PromptSet
+from cts_async.protocol.prompts import FIELDS, JUDGE_PROMPTS, PromptSet
 from cts_async.protocol.roles import page_tokens, qa_pairs
 from cts_async.protocol.systems import System, manifest_prices
 from cts_async.protocol.views import Conversation, Exchange, RewriterView
-from cts_async.records import JUDGING, Instance, language_of
+from cts_async.records import JUDGING, Instance, JudgeForm, language_of, stated_answer
 from cts_async.runs.files import RESULTS, STEPS
 from cts_async.runs.manifest import read_manifest
 from cts_async.runs.results import answered, failed, read_results
@@ -337,7 +337,7 @@ class _Estimates:
                 yield self._search(system, model)
             elif prompt == "visit":
                 yield self._visits(system, model)
-            elif prompt == "judge":
+            elif prompt in JUDGE_PROMPTS.values():
                 yield self._judging(system, model)
             else:
                 yield self._before_search(prompt, system, model)
@@ -405,7 +405,7 @@ class _Estimates:
         final = _agent_tokens(self.plan)[1]
         answers = [(instance, _filler(final, instance.intent)) for instance in self.sample]
         spec = self.plan.specs[judge]
-        inputs, reply = judge_tokens(self.plan.prompts.of(judge), spec, answers)
+        inputs, reply = judge_tokens(self.plan.prompts.of(judge), spec, answers, self.plan.judge_form)
         calls = len(inputs) / max(1, len(answers))
         return StepsForecast(system.label, "judge", judge, calls, *step_of(spec, inputs, reply), 1.0)
 
@@ -469,7 +469,10 @@ def _agent_tokens(plan: Plan) -> tuple[float, float]:
 
 
 def judge_tokens(
-    prompts: PromptSet, spec: ModelSpec, answers: Iterable[tuple[Instance, str]]
+    prompts: PromptSet,
+    spec: ModelSpec,
+    answers: Iterable[tuple[Instance, str]],
+    form: JudgeForm = "nuggets",
 ) -> tuple[list[float], float]:
     """Tokens of the prompt of each call that judging some answers takes, and of a reply."""
     inputs: list[float] = []
@@ -477,7 +480,13 @@ def judge_tokens(
     for instance, answer in answers:
         query = instance.judged_by
         n_nuggets += len(instance.nuggets)
-        prompt = prompts.get("judge", language_of(query), spec.prompt_size)
+        prompt = prompts.get(JUDGE_PROMPTS[form], language_of(query), spec.prompt_size)
+        if form == "match":
+            for nugget in instance.nuggets:
+                correct = stated_answer(nugget)
+                messages = prompt.render(query=query, correct_answer=correct, candidate_answer=answer)
+                inputs.append(input_tokens(messages))
+            continue
         for nuggets in nuggets_by_call(instance.nuggets, spec.judge_nuggets):
             messages = prompt.render(query=query, nuggets=nuggets, candidate_answer=answer)
             inputs.append(input_tokens(messages))

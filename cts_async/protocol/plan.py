@@ -29,8 +29,8 @@ from cts_async.protocol.custom.sources import (
 )
 from cts_async.protocol.given import Given, given_texts, with_given
 from cts_async.protocol.human_answers import THRESHOLD, read_human_answers
-from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, self_judged_roles
-from cts_async.protocol.prompts import Prompt, PromptSet, choose_prompts, remarks_on
+from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, check_form, self_judged_roles
+from cts_async.protocol.prompts import JUDGE_PROMPTS, Prompt, PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.systems import (
     REFERENCE_KINDS,
     RoleNames,
@@ -45,7 +45,7 @@ from cts_async.protocol.systems import (
     with_embedded_file,
 )
 from cts_async.protocol.versions import ChosenVersion, Reuse, Series, choose_date, choose_version
-from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
+from cts_async.records import STAGES, AgentPrompt, Instance, JudgeForm, Language, language_of
 from cts_async.runs.files import STEPS
 from cts_async.runs.manifest import Manifest, Tools, manifest_or_empty, read_manifest
 from cts_async.runs.reuse import Origins, runs_in
@@ -87,6 +87,8 @@ class CommandPlan(ABC):
     """Whether User Answerer, Rewriter and judge are asked at the paper's temperature where their model has none."""
     reuse: Reuse
     """Where steps of other runs are looked up."""
+    judge_form: JudgeForm = "nuggets"
+    """What judges are asked."""
     only_judges: ClassVar[bool] = False
     """Whether the judges' calls alone count towards the budget: all others are of another command."""
 
@@ -206,7 +208,7 @@ class SystemsPlan(CommandPlan):
                 prompts = self.prompts.of(player).of_role(role, self.agent_prompt)
                 used += prompts
                 used_by_player.setdefault(player, []).extend(prompts)
-                if role not in PLAYED_BY and role != "judge":
+                if role not in PLAYED_BY and role not in JUDGE_PROMPTS.values():
                     asking_by_player.setdefault(player, []).extend(prompts)
         if self.prompts.own and self.prompts.own.isdisjoint(prompt.name for prompt in used):
             raise _unchanged(self.prompts, "this run", used)
@@ -319,6 +321,8 @@ class Plan(SystemsPlan):
         nuggets_per_call = self._nuggets_per_call(players)
         if nuggets_per_call:
             identity["nuggets_per_call"] = nuggets_per_call
+        if self.judge_form != "nuggets" and not self.config.no_judge:
+            identity["judge_form"] = self.judge_form
         if self.agent_prompt != "query":
             identity["agent_prompt"] = self.agent_prompt
         if self.config.empty_answers != "fail":
@@ -415,7 +419,7 @@ class Plan(SystemsPlan):
             # by player: without them it would be another run.
             if not models and not self.custom:
                 models = [LEXICAL]
-            pairs += [("judge", model) for model in models]
+            pairs += [(JUDGE_PROMPTS[self.judge_form], model) for model in models]
         return [(role, player) for role, player in pairs if player not in self.custom]
 
     def _unused_prompts(self, system: System) -> set[str]:
@@ -448,7 +452,7 @@ PLAYED_BY: Final = {
     "visit": "visit",
     "gold": "extractor",
 }
-"""The role that is given a prompt; a judge is given "judge", and the Clarifier all others."""
+"""The role that is given a prompt; a judge is given one of JUDGE_PROMPTS, and the Clarifier all others."""
 
 
 def _unchanged(prompts: PromptSet, player: str, used: Sequence[Prompt]) -> UsageError:
@@ -541,6 +545,10 @@ def draft_plan(
     if limit is None and config.data == "sample" and only_embedded:
         limit = SMOKE_LIMIT
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
+    judge_form = config.judge_form or dataset.judge_form
+    if not config.no_judge:
+        numbers = (len(instance.nuggets) for instance in islice(dataset.instances(), limit))
+        check_form(judge_form, roles.judges, custom, numbers)
     if config.as_published:
         _check_published(config)
         # The paper's judge has all nuggets in one call, however long its replies become.
@@ -572,6 +580,7 @@ def draft_plan(
         limit=limit,
         search=search,
         judges=roles.judges,
+        judge_form=judge_form,
         prompts=prompts,
         remarks=tuple(remarks),
         settings=_settings(config, agent),

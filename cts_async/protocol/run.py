@@ -62,7 +62,7 @@ from cts_async.protocol.custom.players import open_players
 from cts_async.protocol.custom.sources import CustomRole
 from cts_async.protocol.forecast import forecast, manifest_forecast
 from cts_async.protocol.human_answers import HumanAnswerer
-from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge, ModelJudge
+from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge, MatchJudge, ModelJudge
 from cts_async.protocol.pipeline import (
     Cast,
     clarify_then_search,
@@ -91,7 +91,7 @@ from cts_async.protocol.run_files import (
     open_run_files,
 )
 from cts_async.protocol.systems import RoleNames, System, check_prices
-from cts_async.records import JUDGING, Instance, Judgment, Outcome, value
+from cts_async.records import JUDGING, Instance, JudgeForm, Judgment, Outcome, value
 from cts_async.runs.files import STEPS
 from cts_async.runs.results import (
     Line,
@@ -148,6 +148,8 @@ class Resources:
     """What they may use."""
     as_published: bool = False
     """Whether the paper's protocol is played to the letter."""
+    judge_form: JudgeForm = "nuggets"
+    """What judges are asked."""
     fixed_temperature: bool = True
     """As the plan has it."""
 
@@ -177,7 +179,9 @@ class Resources:
 
     def judge(self, name: str) -> Judge:
         if name == LEXICAL:
-            return LexicalJudge()
+            return LexicalJudge(form=self.judge_form)
+        if self.judge_form == "match":
+            return MatchJudge(name, self.fixed_role(name))
         return self.custom.get((name, "judge")) or ModelJudge(name, self.fixed_role(name))
 
     def clarifier(self, name: str) -> Clarifier:
@@ -236,6 +240,7 @@ async def open_resources(
         resources = Resources(plan.prompts, models, environ, events, max_outage_s, lane_of=lane_of)
         resources.as_published = isinstance(plan, Plan) and plan.config.as_published
         resources.fixed_temperature = plan.fixed_temperature
+        resources.judge_form = plan.judge_form
 
         async def open_model(name: str, spec: ModelSpec) -> Model:
             for opened_name, opened_spec in plan.specs.items():  # the same model with other prompts

@@ -50,7 +50,14 @@ def open_interactcomp(
     if fields:
         raise UsageError("--field: interactcomp has fields of its own; leave out --field")
     path = Path(target).expanduser()
-    return make_dataset("interactcomp", path, None, partial(read_interactcomp, path), restriction=RESTRICTION)
+    return make_dataset(
+        "interactcomp",
+        path,
+        None,
+        partial(read_interactcomp, path),
+        judge_form="match",
+        restriction=RESTRICTION,
+    )
 
 
 def read_interactcomp(path: Path) -> Iterator[Instance]:
