@@ -19,6 +19,8 @@ BY_NAME = (
     "where",
     "peers",
     "crash",
+    "iteration_crash",
+    "reuse",
     "outage",
     "faults",
     "refusals",

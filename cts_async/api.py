@@ -23,7 +23,16 @@ from cts_async.api_messages import api_function, in_parameters
 from cts_async.config import BudgetConfig, Consent, Join, JudgeConfig, RunConfig, suggestion, user_config_file
 from cts_async.errors import RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
-from cts_async.records import DEFAULT_TOOLS, AgentMode, AgentPrompt, EmptyAnswers, Mode, Scheme, Stage
+from cts_async.records import (
+    DEFAULT_TOOLS,
+    AgentMode,
+    AgentPrompt,
+    EmptyAnswers,
+    JudgeForm,
+    Mode,
+    Scheme,
+    Stage,
+)
 from cts_async.runs.selection import JUDGE_OLDER, SHOW_OLDER_IN_PYTHON, find_runs
 from cts_async.tables.rows import Tables as Tables
 from cts_async.tables.rows import tables_of
@@ -93,6 +102,7 @@ def run(
     answers: str | None = None,
     agent: Player | None = None,
     judges: Player | Sequence[Player] = (),
+    judge_form: JudgeForm | None = None,
     no_judge: bool = False,
     empty_answers: EmptyAnswers = "fail",
     as_published: bool = False,
@@ -158,6 +168,7 @@ def run(
         answers: data whose recorded human answers replace the User Answerer's: "qulac" or "clariq"
         agent: the deep-search agent
         judges: the first one gives the score
+        judge_form: "nuggets" (a label for each) or "match" (is it the right answer, yes or no); None: as the data says
         no_judge: search only, no scores
         empty_answers: "fail", or "zero" to score an empty answer 0
         as_published: play the paper's protocol to the letter
@@ -239,6 +250,7 @@ def judge(
     # The judge
     limit: int | None = None,
     nuggets_per_call: int | None = None,
+    judge_form: JudgeForm | None = None,
     empty_answers: EmptyAnswers = "fail",
     prompts: str | Sequence[str] = (),
     config_file: PathText | None = None,
@@ -277,6 +289,7 @@ def judge(
     The judge:
         limit: only the first so many answers of each run or file
         nuggets_per_call: most nuggets in one call
+        judge_form: "nuggets" or "match" for candidates; a run's own form is kept
         empty_answers, prompts, config_file, config_consent, user_config: as in `run`
 
     Versions and reuse, as in `run`:

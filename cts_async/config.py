@@ -22,6 +22,7 @@ from cts_async.records import (
     AgentMode,
     AgentPrompt,
     EmptyAnswers,
+    JudgeForm,
     Mode,
     Scheme,
     Stage,
@@ -182,6 +183,8 @@ class RunConfig(SearchConfig):
     judges: tuple[str, ...] = ()
     references: tuple[str, ...] = ("orig",)
     no_judge: bool = False
+    judge_form: JudgeForm | None = None
+    """What judges are asked; None: as the dataset says."""
     empty_answers: EmptyAnswers = "fail"
     """Whether a search that ends without an answer is a failure without a score, or scored 0 without asking a judge."""
     as_published: bool = False
@@ -238,6 +241,8 @@ class JudgeConfig(CommandConfig):
     lexical: bool = False
     """Whether the lexical judge is added to the judges of candidates."""
     nuggets_per_call: int | None = None
+    judge_form: JudgeForm | None = None
+    """What judges are asked; None: of a run as there, of candidates a label for every nugget."""
     empty_answers: EmptyAnswers = "fail"
     """Whether a candidate's empty answer is a failure without a score, or scored 0 without asking the judge."""
     command: str = "cts judge"

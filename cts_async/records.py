@@ -23,6 +23,7 @@ Mode = Literal["at-once", "respond", "select"]
 EmptyAnswers = Literal["fail", "zero"]
 AgentMode = Literal["strict", "as-published"]
 Stage = Literal["questions", "answers", "rewrite"]
+JudgeForm = Literal["nuggets", "match"]
 AmbiguityType = Literal["semantic", "generalize", "specify"]
 Language = Literal["en", "zh"]
 AgentPrompt = Literal["native", "en", "zh", "query"]
@@ -41,6 +42,11 @@ DEFAULT_TOOLS: Final = ("search", "visit")
 """The deep-search agent's tools in WebDancer, and in every run that does not say otherwise."""
 AMBIGUITY_TYPES: Final[tuple[AmbiguityType, ...]] = ("semantic", "generalize", "specify")
 """The action-based taxonomy of AT-CoT (table 1)."""
+JUDGE_FORMS: Final[tuple[JudgeForm, ...]] = ("nuggets", "match")
+"""What a judge is asked: a label for every nugget (paper, section 4.4.1), or whether the answer names the same entity as
+the only nugget, yes or no (InteractComp)."""
+ANSWER_IS: Final[Mapping[Language, str]] = {"en": "The answer is ", "zh": "答案是"}
+"""How the nugget begins of a dataset that has one right answer to each question."""
 UNKNOWN: Final = "unknown"
 """The User Answerer's reply if the intent does not specify what was asked (paper, section 3.2)."""
 
@@ -74,12 +80,22 @@ class Nugget:
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """A pair (q*, q). `nuggets` is empty without gold: such an instance can be run but not scored."""
+    """A pair (q*, q). `nuggets` is empty without gold: such an instance can be run but not scored.
+
+    `judged_query` is what judges are asked about, where that is not q*: the intent of InteractComp has a context that
+    helps to find the answer, and is no part of the question that is graded.
+    """
 
     id: str
     intent: str
     query: str
     nuggets: tuple[Nugget, ...] = ()
+    judged_query: str = ""
+
+    @property
+    def judged_by(self) -> str:
+        """The query that judges see."""
+        return self.judged_query or self.intent
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +250,14 @@ def language_of(text: str) -> Language:
     if text.isascii() or _IDEOGRAPH.search(text) is None:
         return "en"
     return "zh"
+
+
+def stated_answer(nugget: Nugget) -> str:
+    """Return the right answer that a nugget states, without `ANSWER_IS`; of any other nugget its text."""
+    for beginning in ANSWER_IS.values():
+        if nugget.text.startswith(beginning):
+            return nugget.text.removeprefix(beginning)
+    return nugget.text
 
 
 @lru_cache  # each line of a results file names its judge

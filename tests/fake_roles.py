@@ -15,6 +15,7 @@ _MARKS = {
     "clear_query": "answer",
     "sources": "gold",
     "nuggets": "judge",
+    "correct_answer": "match",
     "blurred_query": "clarify",
 }
 """The tag by which each role's prompt is known, the first that is there; none is the agent's."""
@@ -123,6 +124,12 @@ def _judge(asked: str, messages: Messages, unknown_share: float) -> str:
     return json.dumps({"results": rows}, ensure_ascii=False)
 
 
+def _match(asked: str, messages: Messages, unknown_share: float) -> str:
+    """Yes if the answer has the correct one in it, word by word."""
+    is_same = field_of(asked, "correct_answer") in field_of(asked, "candidate_answer")
+    return json.dumps({"same_entity": "yes" if is_same else "no"})
+
+
 def _gold(asked: str, messages: Messages, unknown_share: float) -> str:
     """A nugget for each source: its first sentence. A query with "fumble" in it is answered wrongly at first.
 
@@ -153,6 +160,7 @@ _ANSWERS = {
     "rewrite": _rewrite,
     "agent": _agent,
     "judge": _judge,
+    "match": _match,
     "gold": _gold,
     "clarify_turn": _clarify_turn,
     "respond": _answer,

@@ -118,7 +118,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
         # The limits of shipped accounts would pace the fakes.
         free = lambda spec, max_outage_s: LaneLimits(max_concurrency=64, max_outage_s=max_outage_s)  # noqa: E731
-        monkeypatch.setattr(protocol_run, "_lane_limits", free)
+        monkeypatch.setattr(protocol_run, "lane_limits_of", free)
         world = tmp_path / "world"
         unpack("0.7.0", world, "queries.csv", "gold.jsonl", "docs.jsonl", "candidates.jsonl", "near")
         place = tmp_path / "place"

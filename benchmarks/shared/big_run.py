@@ -72,6 +72,19 @@ def id_of(i: int) -> str:
     return f"q{i:06d}"
 
 
+def steps_of(first: int, n: int) -> Iterator[dict[str, Any]]:
+    """The journal's records of `n` instances, from the number `first` on, `IN_FLIGHT` of them mixed."""
+    for begin in range(first, first + n, IN_FLIGHT):
+        for make in _WALK:
+            for i in range(begin, min(first + n, begin + IN_FLIGHT)):
+                yield make(i)
+
+
+def key_of(i: int, step: str) -> str:
+    """The key of a step of instance `i`."""
+    return blake2b(f"{i}/{step}".encode(), digest_size=16).hexdigest()
+
+
 def blurred(i: int) -> str:
     return f"{TOWNS[i % len(TOWNS)]} ferry number {i}"
 
@@ -181,7 +194,7 @@ def _answers(i: int) -> list[str]:
 
 def _step(i: int, name: str, request: Any, response: Any, *, tool: bool = False) -> dict[str, Any]:
     record: dict[str, Any] = {
-        "key": blake2b(f"{i}/{name}".encode(), digest_size=16).hexdigest(),
+        "key": key_of(i, name),
         "ok": True,
         "instance": id_of(i),
         "step": name,

@@ -8,7 +8,19 @@ from benchmarks.shared.process import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
 
+import iteration_session as session_fakes
 from fake_provider import ALL_FAULTS, PAID, Remote, Seen, digest_of, provider_process
+from iteration_session import Killed
 from real_run import RealRun
 
-__all__ = ["ALL_FAULTS", "PAID", "RealRun", "Remote", "Seen", "digest_of", "provider_process"]
+__all__ = [
+    "ALL_FAULTS",
+    "PAID",
+    "Killed",
+    "RealRun",
+    "Remote",
+    "Seen",
+    "digest_of",
+    "provider_process",
+    "session_fakes",
+]

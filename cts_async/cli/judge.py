@@ -12,7 +12,7 @@ import typer
 from cts_async.cli import options
 from cts_async.cli.options import BUDGETS, DATA, MODELS, RESULTS, one_of, option
 from cts_async.config import Join, JudgeConfig
-from cts_async.tables.output import print_json
+from cts_async.tables.output import print_json, print_notes
 
 if TYPE_CHECKING:
     from cts_async.analysis.summary import RunSummary
@@ -51,6 +51,7 @@ class JudgeOptions(options.CommandOptions):
         int | None, option(DATA, min=1, help="Judge only the first N answers of each file or run.")
     ]
     judges: options.Judges
+    judge_form: options.JudgeFormOption
     lexical: Annotated[
         bool,
         option(MODELS, "--lexical", help="Add the lexical judge, to see how far judges agree."),
@@ -121,7 +122,6 @@ def judge(
     """
     from cts_async.runs.files import has_no_answers, without
     from cts_async.runs.selection import JUDGE_OLDER, run_folders
-    from cts_async.tables.output import print_notes
 
     candidates = list(config.candidates)
     folders: list[Path] = []
@@ -150,16 +150,19 @@ def _forecast(config: JudgeConfig, *, as_json: bool) -> None:
     from rich.console import Console
 
     from cts_async.llm.catalog import load_catalogue
+    from cts_async.protocol.dry_walk import look_up, walk_judging
     from cts_async.protocol.rejudge import forecast_judging, plan_judging
     from cts_async.tables.forecast import judging_forecast_json, print_judging_forecast
 
     # Nothing is sent, so no key is needed: what judging will take can be known before one is bought.
     plan = plan_judging(config, load_catalogue(*config.config_files), os.environ, keyless=True)
-    foreseen = forecast_judging(plan)
+    found, notices = look_up(walk_judging, plan, os.environ)
+    foreseen = forecast_judging(plan, found)
     if as_json:
         print_json(judging_forecast_json(plan, foreseen))
     else:
         print_judging_forecast(Console(emoji=False), plan, foreseen)
+        print_notes(notices)
 
 
 def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: bool, as_json: bool) -> None:

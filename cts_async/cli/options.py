@@ -25,7 +25,7 @@ from typer.core import TyperCommand
 from cts_async.cli.completion import choices, names, run_names, runs
 from cts_async.config import BudgetConfig, CommandConfig, Consent, user_config_file
 from cts_async.errors import UsageError, closest
-from cts_async.records import AGENT_PROMPTS, MODES, SCHEMES, STAGES, AgentMode, EmptyAnswers
+from cts_async.records import AGENT_PROMPTS, JUDGE_FORMS, MODES, SCHEMES, STAGES, AgentMode, EmptyAnswers
 
 if TYPE_CHECKING:
     from cts_async.protocol.config_trust import Spec
@@ -434,6 +434,17 @@ Judges = Annotated[
         **JUDGE,
     ),
 ]
+JudgeFormOption = Annotated[
+    str | None,
+    option(
+        MODELS,
+        "--judge-form",
+        metavar="nuggets|match",
+        callback=one_of("--judge-form", JUDGE_FORMS),
+        help="Ask judges for a label of every nugget, or whether the answer is the right one, yes or no "
+        "[default: match for interactcomp, else nuggets].",
+    ),
+]
 Documents = Annotated[
     Path | None,
     option(SEARCHING, metavar="FILE", help="Search these documents: JSON Lines of id, url, title, text."),
@@ -562,7 +573,7 @@ class DataOptions(CommandOptions):
         option(
             DATA,
             metavar="DATASET",
-            help="sample, hard518:DIR, qulac:FILE, clariq:PATH, or your .csv or .jsonl file.",
+            help="sample, hard518:DIR, qulac:FILE, clariq:PATH, interactcomp:FILE, or your .csv or .jsonl file.",
         ),
     ]
     limit: Annotated[int | None, option(DATA, min=1, help="Use only the first N instances.")]
@@ -780,6 +791,7 @@ class RunOptions(SearchOptions):
         ),
     ]
     judges: Judges
+    judge_form: JudgeFormOption
     no_judge: Annotated[bool, option(MODELS, "--no-judge", help="Search only; no scores.")]
     as_published: Annotated[
         bool,

@@ -275,8 +275,12 @@ def convert(source: Inspected, to: Path, *, limit: int | None = None, force: boo
     """Write the first `limit` instances, or other items (JSON Lines only), to `to`; return how many.
 
     `--data FILE` reads the file back. It appears whole or not at all. UsageError for an unknown suffix, a file that
-    exists (unless `force`) or belongs to the dataset, and what CSV cannot hold.
+    exists (unless `force`) or belongs to the dataset, what CSV cannot hold, and text that must not be published.
     """
+    if source.dataset is not None and source.dataset.restriction:
+        raise UsageError(
+            f"{source.dataset.path}: {source.dataset.restriction}: it is not converted; name the file itself with --data"
+        )
     as_csv = to.suffix.lower() in CSV_SUFFIXES
     if not as_csv and to.suffix.lower() not in JSONL_SUFFIXES:
         raise UsageError(f"--to {to}: the name must end in {', '.join(JSONL_SUFFIXES + CSV_SUFFIXES)}")

@@ -61,6 +61,9 @@ from cts_async.records import value
 
 T = TypeVar("T")
 
+_OF_ANOTHER_FORM = (UnusableOutput, KeyError, TypeError, ValueError, AttributeError)
+"""What reading a recorded response raises that another version, or a stranger, has written."""
+
 
 @value
 class Job:
@@ -139,7 +142,7 @@ class Context:
         if record is not None:
             try:
                 result = step.decode(record["response"])
-            except (UnusableOutput, KeyError):
+            except _OF_ANOTHER_FORM:
                 pass  # written by a version that accepted more: execute it again
             else:
                 self._runner.step_ended(self, step, replayed=True, reused=reused)
@@ -434,7 +437,7 @@ class Runner:
         if reused is not None:
             try:
                 result = step.decode(reused.record["response"])
-            except (UnusableOutput, KeyError):
+            except _OF_ANOTHER_FORM:
                 pass  # made by a version that accepted more: execute it here
             else:
                 await ctx.copy(reused, reused_line(reused, step.description(ctx.job.id)))

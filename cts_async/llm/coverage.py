@@ -1,4 +1,4 @@
-"""The judge's reply: a coverage label for every nugget, read strictly."""
+"""The judge's reply, read strictly: a coverage label for every nugget, or whether two answers are the same."""
 
 from __future__ import annotations
 
@@ -146,6 +146,49 @@ def _count_labels(verdict: FoundJson, ids: tuple[str, ...]) -> int:
     return n_labels
 
 
+@dataclass(frozen=True, slots=True)
+class SameEntity:
+    """The judge's reply on one answer: `{"same_entity": "yes"}` or `"no"`; parses to True for yes.
+
+    As with `CoverageList` the reply has to be the verdict and nothing else, given once, in any case and width. The word
+    alone is accepted, too. Anything else is a problem: neither a part of a sentence nor a failed reply is ever a "no".
+    """
+
+    @property
+    def json_schema(self) -> dict[str, Any]:
+        return object_schema({_SAME: {"enum": list(_VERDICTS)}})
+
+    @property
+    def grammar(self) -> str:
+        return (
+            f"root ::= {literal(_SAME_BEFORE)} verdict {literal(_SAME_AFTER)}\nverdict ::= {_VERDICT_RULE}\n"
+        )
+
+    def parse(self, text: str) -> bool:
+        reply = split_thoughts(text)[1].strip("\ufeff \t\r\n")
+        word = _folded(reply).strip(_AROUND_WORD)
+        if word in _VERDICTS:
+            return _VERDICTS[word]
+        found = _only_json(text)
+        verdict = None
+        if isinstance(found.value, dict) and not found.repaired:
+            # As pairs: a key that occurs twice is two verdicts, of which a parser silently takes the last.
+            pairs = _as_pairs(found.source)
+            if len(pairs) == 1 and pairs[0][0] == _SAME and isinstance(pairs[0][1], str):
+                verdict = _VERDICTS.get(_folded(pairs[0][1]).strip())
+        if verdict is None:
+            raise UnusableOutput(
+                f'expected {{"{_SAME}": "yes"}} or {{"{_SAME}": "no"}} and nothing else', text=text
+            )
+        return verdict
+
+
+_SAME: Final = "same_entity"
+_VERDICTS: Final[dict[str, bool]] = {"yes": True, "no": False}
+_VERDICT_RULE: Final = " | ".join(f'"{word}"' for word in _VERDICTS)
+_SAME_BEFORE: Final = '{"' + _SAME + '":"'
+_SAME_AFTER: Final = '"}'
+_AROUND_WORD: Final = " \t\r\n.。!\"'*`"
 _LABELS: Final[dict[str, Coverage]] = {label: label for label in COVERAGES}
 
 

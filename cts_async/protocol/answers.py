@@ -47,7 +47,7 @@ class Judging:
             return 0
         texts = tuple([nugget.text for nugget in self.instance.nuggets])
         # 0 is the hash of what asks nothing.
-        return hash((self.instance.intent, texts, self.answer)) or 1
+        return hash((self.instance.judged_by, texts, self.answer)) or 1
 
     @property
     def answer_digest(self) -> str:

@@ -2,7 +2,8 @@
 
 Prompts are rendered over a sample of the real instances or answers. Only a run can show how long replies are and how
 many turns a search takes: here they are constants, which `Forecast.assumptions` lists, until a run of the same plan has
-measured them (`read_past_usage`). Work that is done already is subtracted. Nothing is started or written.
+measured them, or the run that it is a new version of (`read_past_usage`). Work that is done already is subtracted, and
+so are the steps that a dry walk has found in other runs (`dry_walk`). Nothing is started or written.
 """
 
 from __future__ import annotations
@@ -33,13 +34,14 @@ from cts_async.protocol.conversation import (
     numbered_queries,
     offering_of,
 )
+from cts_async.protocol.found_steps import DryWalk
 from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.plan import Plan, enough_in_flight
-from cts_async.protocol.prompts import FIELDS, PromptSet
+from cts_async.protocol.prompts import FIELDS, JUDGE_PROMPTS, PromptSet
 from cts_async.protocol.roles import page_tokens, qa_pairs
-from cts_async.protocol.systems import System
+from cts_async.protocol.systems import System, manifest_prices
 from cts_async.protocol.views import Conversation, Exchange, RewriterView
-from cts_async.records import JUDGING, Instance, language_of
+from cts_async.records import JUDGING, Instance, JudgeForm, language_of, stated_answer
 from cts_async.runs.files import RESULTS, STEPS
 from cts_async.runs.manifest import read_manifest
 from cts_async.runs.results import answered, failed, read_results
@@ -184,8 +186,8 @@ class PastUsage:
     """Instances that need no more work."""
     begun: Counter[tuple[str, str]] = field(default_factory=Counter)
     """Finished steps of unfinished instances, by kind and model id."""
-    n_reused: int = 0
-    """Finished steps of models that were taken from other runs."""
+    reused: Usages = field(default_factory=dict)
+    """The usage of steps that were taken from other runs, which paid for it."""
     forecast: Mapping[str, Any] | None = None
     """The forecast that the manifest records."""
     wall_s: float = 0.0
@@ -219,13 +221,11 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
         if "model" not in record or (step.startswith(JUDGING) and step not in judging_steps):
             continue
         key = step.split("/", 1)[0], str(record["model"])
-        if "reused" in record:  # paid by another run, and nothing is left to do
-            past.n_reused += 1
-            if record.get("instance") not in past.done:
-                past.begun[key] += 1
-            continue
         tokens, succeeded = record.get("usage") or {}, bool(record.get("ok"))
-        usage = past.usages.setdefault(key, StepUsage())
+        usages = past.usages
+        if "reused" in record:
+            usages = past.reused
+        usage = usages.setdefault(key, StepUsage())
         usage.calls += int(record.get("attempts", 1))
         usage.input_tokens += int(tokens.get("input", 0))
         usage.output_tokens += int(tokens.get("output", 0))
@@ -236,6 +236,75 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
             if record.get("instance") not in past.done:
                 past.begun[key] += 1
     return past
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """A run whose averages stand for those of a run that is yet to be made."""
+
+    name: str
+    usage: PastUsage
+
+
+def measured_runs(plan: Plan, walks: Mapping[System, DryWalk]) -> dict[System, MeasuredRun]:
+    """For each system without a run of these settings the run that it comes from: the version before it, or the run in
+    the folder that most of its steps would be taken from.
+    """
+    folder, measured = plan.config.runs_dir, dict[System, MeasuredRun]()
+    for system, version in plan.versions.items():
+        if not version.is_new:
+            continue
+        name = version.changed_from
+        if not name and system in walks:
+            name = walks[system].main_origin
+        directory = folder / name
+        if not name or not directory.is_dir():
+            continue
+        measured[system] = MeasuredRun(directory.name, read_past_usage(directory, plan.roles.judges))
+    return measured
+
+
+def planned_effort(plan: Plan, run: PastUsage, work: Iterable[StepsForecast]) -> tuple[Effort, float] | None:
+    """The forecast that a run's manifest records, without the steps that were reused: they were not paid for, and stand
+    in no comparison with what was. Effort and seconds; None without a forecast.
+
+    `work` is the forecast of all steps of its system. Of each kind the planned steps count as far as the run executed
+    those that it has.
+    """
+    note = run.forecast
+    if not note:
+        return None
+    recorded = Effort(
+        float(note["calls"] or 0),
+        float(note["input_tokens"] or 0),
+        float(note["output_tokens"] or 0),
+        float(note["known_cost_usd"] or 0),
+        note["cost_usd"] is not None,
+    )
+    whole, executed = Effort(), Effort()
+    for steps in work:
+        key = steps.kind, plan.specs[steps.model].model
+        n_executed = run.usages[key].steps if key in run.usages else 0
+        n_reused = run.reused[key].steps if key in run.reused else 0
+        share = 1.0
+        if n_reused:
+            share = n_executed / (n_executed + n_reused)
+        whole += steps.effort
+        executed += steps.effort.times(share)
+    effort = Effort(
+        recorded.calls * _ratio(executed.calls, whole.calls),
+        recorded.input_tokens * _ratio(executed.input_tokens, whole.input_tokens),
+        recorded.output_tokens * _ratio(executed.output_tokens, whole.output_tokens),
+        recorded.cost_usd * _ratio(executed.cost_usd, whole.cost_usd),
+        recorded.priced,
+    )
+    return effort, float(note["time_s"] or 0) * _ratio(executed.calls, whole.calls)
+
+
+def _ratio(part: float, whole: float) -> float:
+    if not whole:
+        return 1.0
+    return part / whole
 
 
 def actual(plan: Plan, runs: Iterable[PastUsage]) -> Effort:
@@ -268,7 +337,7 @@ class _Estimates:
                 yield self._search(system, model)
             elif prompt == "visit":
                 yield self._visits(system, model)
-            elif prompt == "judge":
+            elif prompt in JUDGE_PROMPTS.values():
                 yield self._judging(system, model)
             else:
                 yield self._before_search(prompt, system, model)
@@ -336,7 +405,7 @@ class _Estimates:
         final = _agent_tokens(self.plan)[1]
         answers = [(instance, _filler(final, instance.intent)) for instance in self.sample]
         spec = self.plan.specs[judge]
-        inputs, reply = judge_tokens(self.plan.prompts.of(judge), spec, answers)
+        inputs, reply = judge_tokens(self.plan.prompts.of(judge), spec, answers, self.plan.judge_form)
         calls = len(inputs) / max(1, len(answers))
         return StepsForecast(system.label, "judge", judge, calls, *step_of(spec, inputs, reply), 1.0)
 
@@ -400,23 +469,37 @@ def _agent_tokens(plan: Plan) -> tuple[float, float]:
 
 
 def judge_tokens(
-    prompts: PromptSet, spec: ModelSpec, answers: Iterable[tuple[Instance, str]]
+    prompts: PromptSet,
+    spec: ModelSpec,
+    answers: Iterable[tuple[Instance, str]],
+    form: JudgeForm = "nuggets",
 ) -> tuple[list[float], float]:
     """Tokens of the prompt of each call that judging some answers takes, and of a reply."""
     inputs: list[float] = []
     n_nuggets = 0
     for instance, answer in answers:
-        intent = instance.intent
+        query = instance.judged_by
         n_nuggets += len(instance.nuggets)
-        prompt = prompts.get("judge", language_of(intent), spec.prompt_size)
+        prompt = prompts.get(JUDGE_PROMPTS[form], language_of(query), spec.prompt_size)
+        if form == "match":
+            for nugget in instance.nuggets:
+                correct = stated_answer(nugget)
+                messages = prompt.render(query=query, correct_answer=correct, candidate_answer=answer)
+                inputs.append(input_tokens(messages))
+            continue
         for nuggets in nuggets_by_call(instance.nuggets, spec.judge_nuggets):
-            messages = prompt.render(query=intent, nuggets=nuggets, candidate_answer=answer)
+            messages = prompt.render(query=query, nuggets=nuggets, candidate_answer=answer)
             inputs.append(input_tokens(messages))
     return inputs, n_nuggets / max(1, len(inputs)) * PER_NUGGET + AROUND
 
 
-def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsForecast]) -> Iterator[str]:
-    """The assumptions, and what was observed instead, for the user; prompts of `sampled` instances were rendered."""
+def _assumptions(
+    plan: Plan, sampled: int, turns: float, work: Iterable[StepsForecast], seen_in: Sequence[str]
+) -> Iterator[str]:
+    """The assumptions, and what was observed instead, for the user; prompts of `sampled` instances were rendered.
+
+    Observed was what runs of these names took, or the plan's own.
+    """
     yield (
         f"prompts: rendered over {sampled} of {plan.n_instances} instances, {FIRST_PER_BYTE:g} tokens a byte "
         f"and {PER_MESSAGE:g} a message"
@@ -451,7 +534,8 @@ def _assumptions(plan: Plan, sampled: int, turns: float, work: Iterable[StepsFor
             measured[f"{steps.kind} by {steps.model}"] = steps.observed
     if measured:
         texts = [f"{text} ({n} steps)" for text, n in measured.items()]
-        yield f"seen in this run, in place of the above: {', '.join(texts)}"
+        place = ", ".join(seen_in) or "this run"
+        yield f"seen in {place}, in place of the above: {', '.join(texts)}"
     if plan.human_answers is not None:
         yield f"answers: people's, from {plan.dataset.name}; no calls"
     for given_texts in plan.given.values():
@@ -483,6 +567,35 @@ class LaneForecast:
 
 
 @dataclass(frozen=True, slots=True)
+class ReusedEffort:
+    """Steps that are taken from other runs, the calls of models that they took there, and their known dollars."""
+
+    steps: int = 0
+    calls: int = 0
+    priced_usd: float = 0.0
+    priced: bool = True
+    """Whether these are all their dollars."""
+
+    def __add__(self, other: ReusedEffort) -> ReusedEffort:
+        return ReusedEffort(
+            self.steps + other.steps,
+            self.calls + other.calls,
+            self.priced_usd + other.priced_usd,
+            self.priced and other.priced,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        return {"steps": self.steps, "calls": self.calls, "priced_usd": round(self.priced_usd, 6)}
+
+
+def reused_effort(walk: DryWalk, specs: Iterable[ModelSpec]) -> ReusedEffort:
+    """What a dry walk has found in other runs, at today's prices of these models."""
+    priced_usd, unpriced = walk.reused.known_cost(manifest_prices(specs))
+    return ReusedEffort(walk.reused.steps, walk.reused.calls, priced_usd, priced=not unpriced)
+
+
+@dataclass(frozen=True, slots=True)
 class Forecast:
     """The work left of a plan, and a lower bound of its time."""
 
@@ -506,6 +619,19 @@ class Forecast:
 
     tools: tuple[StepsForecast, ...] = ()
     """Queries of each search engine and pages of each reader."""
+    reused: Mapping[str, ReusedEffort] = field(default_factory=dict)
+    """What is taken from other runs, by system label: no part of the work."""
+    changed_roles: tuple[str, ...] = ()
+    """Custom roles of new versions, as in `unknown`, whose replies are known only once they are called: what follows
+    from the same replies as before is reused beyond `reused`."""
+
+    @property
+    def all_reused(self) -> ReusedEffort:
+        """What all systems take from other runs."""
+        total = ReusedEffort()
+        for reused in self.reused.values():
+            total += reused
+        return total
 
     @property
     def total(self) -> Effort:
@@ -536,32 +662,50 @@ class Forecast:
         return total_of([steps for steps in self.work if steps.system == system])
 
 
-def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Forecast:
-    """The forecast of what `plan` has left after `runs`, with their observed averages; without them, of all of it."""
-    runs = runs or {}
-    sample, n_left = _sample(plan, {system: run.done for system, run in runs.items()})
-    turns = _turns_of(plan, runs.values())
+def forecast(
+    plan: Plan,
+    runs: Mapping[System, PastUsage] | None = None,
+    walks: Mapping[System, DryWalk] | None = None,
+    measured: Mapping[System, MeasuredRun] | None = None,
+) -> Forecast:
+    """The forecast of what `plan` has left after `runs`; without them, of all of it.
+
+    `walks` found what need not be called for. Observed averages are those of `runs` and of `measured`, the runs that
+    systems without one of their own come from.
+    """
+    runs, walks, measured = runs or {}, walks or {}, measured or {}
+    seen = {system: run for system, run in runs.items() if system not in measured}
+    seen |= {system: run.usage for system, run in measured.items()}
+    sample, n_unfinished = _sample(plan, {system: run.done for system, run in runs.items()})
+    n_left: dict[System, int] = {}
+    for system in plan.systems:
+        n_left[system] = n_unfinished[system]
+        if system in walks:
+            n_left[system] = walks[system].progress.total()
+    turns = _turns_of(plan, seen.values())
     estimates = _Estimates(plan, sample, turns)
     work: list[StepsForecast] = []
+    chain_s = total_s = 0.0
     for system in plan.systems:
-        past = _usage_for(system, runs)
+        usages = _usage_for(system, seen)
+        each: list[StepsForecast] = []
+        left: list[StepsForecast] = []
         for estimate in estimates.of(system):
-            work.append(_with_past_usage(plan, estimate, n_left[system], past, runs.get(system)))
+            estimate = _with_past_usage(plan, estimate, usages)
+            each.append(estimate)
+            n_steps = _steps_left(plan, estimate, n_left[system], walks.get(system), runs.get(system))
+            left.append(replace(estimate, steps=n_steps))
+        work += left
+        chain_s = max(chain_s, _instance_s([steps for steps in left if steps.steps]))
+        total_s += _walks_s(each, left)
     names: set[str] = set()
     for system in plan.systems:
         names.update(plan.players(system).values())
     players = [spec for name, spec in plan.specs.items() if name in names]
-    # The last turn of a search answers, all others call a tool.
-    services, tool_work = _tool_work(plan, sum(n_left.values()) * (turns - 1))
+    services, tool_work = _tool_work(plan, _tool_calls_left(plan, work, n_left, walks, turns))
     lanes = tuple(chain(lanes_of(players, work), lanes_of(services, tool_work)))
     width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in players)
-    chain_s = in_flight_s = 0.0
-    for system, n_instances in n_left.items():
-        if n_instances:
-            instance_s = _instance_s(work, system)
-            chain_s = max(chain_s, instance_s)
-            in_flight_s += instance_s * n_instances
-    in_flight_s /= width
+    in_flight_s = total_s / width
     bounds = [(lane.time_s, f"{lane.name}: {lane.binding}") for lane in lanes]
     bounds += [(in_flight_s, f"{width} instances in flight"), (chain_s, "one instance's walk")]
     time_s, binding = max(bounds, key=itemgetter(0))
@@ -569,6 +713,10 @@ def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Fore
     for label, roles in plan.custom.items():
         for role in roles:
             unknown.append(f"{label} ({role})")
+    reused: dict[str, ReusedEffort] = {}
+    for system, walk in walks.items():
+        reused[system.label] = reused_effort(walk, plan.specs_by_model.values())
+    seen_in = list(dict.fromkeys(run.name for run in measured.values()))
     return Forecast(
         work=tuple(work),
         lanes=lanes,
@@ -579,10 +727,71 @@ def forecast(plan: Plan, runs: Mapping[System, PastUsage] | None = None) -> Fore
         binding=binding,
         time_s=time_s,
         unpriced=unpriced_models(players),
-        assumptions=tuple(_assumptions(plan, len(sample), turns, work)),
+        assumptions=tuple(_assumptions(plan, len(sample), turns, work, seen_in)),
         tools=tuple(tool_work),
         unknown=tuple(unknown),
+        reused=reused,
+        changed_roles=tuple(_changed_roles(plan, walks)),
     )
+
+
+_STEP_OF_ROLE: Mapping[str, str] = {
+    "clarifier": "clarify",
+    "answerer": "answer",
+    "rewriter": "rewrite",
+    "agent": "search",
+}
+
+
+def _changed_roles(plan: Plan, walks: Mapping[System, DryWalk]) -> Iterator[str]:
+    """The custom roles at which the walks of new versions have ended, as "label (role)"."""
+    missing: set[str] = set()
+    players: set[str] = set()
+    for system, walk in walks.items():
+        version = plan.versions[system]
+        if version.reuses and version.changed_from:
+            players.update(plan.players(system).values())
+            for progress in walk.progress:
+                missing.update(progress.missing)
+    for label, roles in plan.custom.items():
+        for role in roles:
+            if label in players and _STEP_OF_ROLE.get(role) in missing:
+                yield f"{label} ({role})"
+
+
+def _steps_left(
+    plan: Plan, estimate: StepsForecast, n_left: int, walk: DryWalk | None, run: PastUsage | None
+) -> float:
+    """The steps of a kind that are left, of those that `estimate` has for each instance."""
+    if walk is not None:
+        kind = estimate.kind
+        if kind == "judge":
+            kind = f"{JUDGING}{estimate.model}"
+        return sum(n * progress.steps_left(kind, estimate.steps) for progress, n in walk.progress.items())
+    steps = estimate.steps * n_left
+    if run is not None:
+        # Instances that were interrupted have made some of their steps: these are remembered.
+        steps = max(0.0, steps - run.begun[estimate.kind, plan.specs[estimate.model].model])
+    return steps
+
+
+def _tool_calls_left(
+    plan: Plan,
+    work: Iterable[StepsForecast],
+    n_left: Mapping[System, int],
+    walks: Mapping[System, DryWalk],
+    turns: float,
+) -> float:
+    """The calls of tools that are left: the last turn of a search answers, all others call a tool."""
+    n_calls = 0.0
+    for system in plan.systems:
+        if system not in walks:
+            n_calls += n_left[system] * (turns - 1)
+            continue
+        n_searches = walks[system].n_stopped_before_answer
+        n_turns = sum(steps.steps for steps in work if (steps.system, steps.kind) == (system.label, "search"))
+        n_calls += max(0.0, n_turns - n_searches)
+    return n_calls
 
 
 def _tool_work(plan: Plan, n_calls: float) -> tuple[list[EngineSpec | ReaderSpec], list[StepsForecast]]:
@@ -656,44 +865,50 @@ def _usage_for(system: System, runs: Mapping[System, PastUsage]) -> Usages:
     for run_system, run in runs.items():
         # The length of a question depends on neither the Clarifier nor the number of questions.
         asks_alike = replace(run_system, clarifier=system.clarifier, k=system.k, kind=system.kind) == system
-        for (kind, model), usage in run.usages.items():
+        # What was taken from other runs was as long there.
+        for (kind, model), usage in chain(run.usages.items(), run.reused.items()):
             if asks_alike or kind not in BY_SCHEME:
                 usages[kind, model].add(usage)
     return usages
 
 
-def _with_past_usage(
-    plan: Plan, work: StepsForecast, n_left: int, usages: Usages, run: PastUsage | None
-) -> StepsForecast:
-    """The work on all unfinished instances, with observed averages if there are enough observations."""
-    spec = plan.specs[work.model]
-    key = work.kind, spec.model
-    steps = work.steps * n_left
-    if run is not None:
-        # Instances that were interrupted have made some of their steps: these are remembered.
-        steps = max(0.0, steps - run.begun[key])
-    usage = usages.get(key)
+def _with_past_usage(plan: Plan, estimate: StepsForecast, usages: Usages) -> StepsForecast:
+    """The estimate with observed averages if there are enough observations."""
+    spec = plan.specs[estimate.model]
+    usage = usages.get((estimate.kind, spec.model))
     if usage is None or usage.steps < FEWEST_STEPS:
-        return replace(work, steps=steps)
+        return estimate
     n = usage.steps
     tokens = usage.input_tokens / n, usage.output_tokens / n
     if not usage.input_tokens:  # some servers report no usage
-        tokens = work.each.input_tokens, work.each.output_tokens
+        tokens = estimate.each.input_tokens, estimate.each.output_tokens
     effort = effort_of(spec, usage.calls / n, *tokens)
-    return replace(work, steps=steps, each=effort, latency_s=usage.latency_s / n, observed=n)
+    return replace(estimate, each=effort, latency_s=usage.latency_s / n, observed=n)
 
 
-def _instance_s(work: Iterable[StepsForecast], system: System) -> float:
-    """Seconds of one instance; several judges work concurrently."""
+def _instance_s(work: Iterable[StepsForecast]) -> float:
+    """Seconds of one instance of a system; several judges work concurrently."""
     judging_s = walk_s = 0.0
     for steps in work:
-        if steps.system != system.label:
-            continue
         if steps.kind == "judge":  # several judges at once: the slowest counts
             judging_s = max(judging_s, steps.latency_s)
         else:
             walk_s += steps.latency_s * steps.in_a_row
     return judging_s + walk_s
+
+
+def _walks_s(each: Iterable[StepsForecast], left: Iterable[StepsForecast]) -> float:
+    """Seconds of all instances of a system one after the other; steps of one instance and those that are left."""
+    judging_s = walks_s = 0.0
+    for one_instance, steps in zip(each, left, strict=True):
+        if not one_instance.steps:
+            continue
+        n_instances = steps.steps / one_instance.steps
+        if steps.kind == "judge":
+            judging_s = max(judging_s, steps.latency_s * n_instances)
+        else:
+            walks_s += steps.latency_s * steps.in_a_row * n_instances
+    return judging_s + walks_s
 
 
 def lanes_of(

@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, pairwise
 from typing import Final, Protocol, TypeAlias
 
 from cts_async.engine.runner import Context
-from cts_async.llm.coverage import CoverageList
+from cts_async.errors import UsageError
+from cts_async.llm.coverage import CoverageList, SameEntity
 from cts_async.protocol.roles import Role
 from cts_async.protocol.views import JudgeView
-from cts_async.records import JUDGING, Coverage, Judgment, Nugget, language_of
+from cts_async.records import JUDGING, Coverage, JudgeForm, Judgment, Nugget, language_of, stated_answer
 
 LEXICAL = "lexical"
 REFERENCE_JUDGES: Final = (LEXICAL,)
@@ -110,6 +111,51 @@ class ModelJudge:
 
 
 @dataclass(frozen=True, slots=True)
+class MatchJudge:
+    """A model that says whether an answer names the same entity as the only nugget: full if it does, else none.
+
+    As with `ModelJudge` equal questions are one step for all instances.
+    """
+
+    name: str
+    role: Role
+
+    async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
+        (nugget,) = view.nuggets
+        is_same = await self.role.ask(
+            ctx,
+            f"{JUDGING}{self.name}",
+            "match",
+            language_of(view.query),
+            SameEntity(),
+            on_record=("query", "correct_answer", "candidate_answer"),
+            shared=True,
+            query=view.query,
+            correct_answer=stated_answer(nugget),
+            candidate_answer=view.candidate_answer,
+        )
+        label: Coverage = "full" if is_same else "none"
+        return Judgment(self.name, ((nugget.id, label),))
+
+
+def check_form(
+    form: JudgeForm, judges: Sequence[str], custom: Container[str], nuggets: Iterable[int]
+) -> None:
+    """Raise UsageError for what the form "match" cannot judge; `nuggets` are the numbers of nuggets of instances."""
+    if form != "match":
+        return
+    for judge in judges:
+        if judge in custom:
+            raise UsageError(
+                f"{judge} is code of yours, which labels nuggets: use --judge-form nuggets, or a model as --judge"
+            )
+    if any(number != 1 for number in nuggets):
+        raise UsageError(
+            "--judge-form match needs exactly one nugget for each instance, the right answer: use --judge-form nuggets"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class _Part:
     """The nuggets of one call, and the form of the reply."""
 
@@ -147,12 +193,18 @@ class LexicalJudge:
     """Term recall: deterministic, no calls (see below)."""
 
     name: str = LEXICAL
+    form: JudgeForm = "nuggets"
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         answer_terms = terms_of(view.candidate_answer).every
         labels = []
         for nugget in view.nuggets:
-            label, _ = lexical_coverage(nugget.text, answer_terms)
+            if self.form == "match":
+                label, recall = lexical_coverage(stated_answer(nugget), answer_terms)
+                # Right or wrong: an answer that lacks a word of a name is wrong.
+                label = "full" if label == "full" and recall == 1.0 else "none"
+            else:
+                label, _ = lexical_coverage(nugget.text, answer_terms)
             labels.append((nugget.id, label))
         return Judgment(self.name, tuple(labels))
 

@@ -122,7 +122,7 @@ async def judge_answer(
         for judge in judges:
             verdicts[judge.name] = nothing_covered(judge.name, instance.nuggets)
         return verdicts
-    view = JudgeView(instance.intent, instance.nuggets, answer_text)
+    view = JudgeView(instance.judged_by, instance.nuggets, answer_text)
     n_asking = sum(judge.name != LEXICAL for judge in judges)
     calls = []
     for judge in judges:

@@ -29,8 +29,8 @@ from cts_async.protocol.custom.sources import (
 )
 from cts_async.protocol.given import Given, given_texts, with_given
 from cts_async.protocol.human_answers import THRESHOLD, read_human_answers
-from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, self_judged_roles
-from cts_async.protocol.prompts import Prompt, PromptSet, choose_prompts, remarks_on
+from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, check_form, self_judged_roles
+from cts_async.protocol.prompts import JUDGE_PROMPTS, Prompt, PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.systems import (
     REFERENCE_KINDS,
     RoleNames,
@@ -52,7 +52,7 @@ from cts_async.protocol.versions import (
     choose_version,
     recorded_dates,
 )
-from cts_async.records import STAGES, AgentPrompt, Instance, Language, language_of
+from cts_async.records import STAGES, AgentPrompt, Instance, JudgeForm, Language, language_of
 from cts_async.runs.files import STEPS
 from cts_async.runs.manifest import Manifest, Tools, manifest_or_empty, read_manifest
 from cts_async.runs.reuse import Origins, runs_in
@@ -94,6 +94,8 @@ class CommandPlan(ABC):
     """Whether User Answerer, Rewriter and judge are asked at the paper's temperature where their model has none."""
     reuse: Reuse
     """Where steps of other runs are looked up."""
+    judge_form: JudgeForm = "nuggets"
+    """What judges are asked."""
     only_judges: ClassVar[bool] = False
     """Whether the judges' calls alone count towards the budget: all others are of another command."""
 
@@ -213,7 +215,7 @@ class SystemsPlan(CommandPlan):
                 prompts = self.prompts.of(player).of_role(role, self.agent_prompt)
                 used += prompts
                 used_by_player.setdefault(player, []).extend(prompts)
-                if role not in PLAYED_BY and role != "judge":
+                if role not in PLAYED_BY and role not in JUDGE_PROMPTS.values():
                     asking_by_player.setdefault(player, []).extend(prompts)
         if self.prompts.own and self.prompts.own.isdisjoint(prompt.name for prompt in used):
             raise _unchanged(self.prompts, "this run", used)
@@ -326,6 +328,8 @@ class Plan(SystemsPlan):
         nuggets_per_call = self._nuggets_per_call(players)
         if nuggets_per_call:
             identity["nuggets_per_call"] = nuggets_per_call
+        if self.judge_form != "nuggets" and not self.config.no_judge:
+            identity["judge_form"] = self.judge_form
         if self.agent_prompt != "query":
             identity["agent_prompt"] = self.agent_prompt
         if self.config.empty_answers != "fail":
@@ -424,7 +428,7 @@ class Plan(SystemsPlan):
             # by player: without them it would be another run.
             if not models and not self.custom:
                 models = [LEXICAL]
-            pairs += [("judge", model) for model in models]
+            pairs += [(JUDGE_PROMPTS[self.judge_form], model) for model in models]
         return [(role, player) for role, player in pairs if player not in self.custom]
 
     def _unused_prompts(self, system: System) -> set[str]:
@@ -457,7 +461,7 @@ PLAYED_BY: Final = {
     "visit": "visit",
     "gold": "extractor",
 }
-"""The role that is given a prompt; a judge is given "judge", and the Clarifier all others."""
+"""The role that is given a prompt; a judge is given one of JUDGE_PROMPTS, and the Clarifier all others."""
 
 
 def _unchanged(prompts: PromptSet, player: str, used: Sequence[Prompt]) -> UsageError:
@@ -554,6 +558,10 @@ def draft_plan(
     if limit is None and config.data == "sample" and only_embedded:
         limit = SMOKE_LIMIT
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
+    judge_form = config.judge_form or dataset.judge_form
+    if not config.no_judge:
+        numbers = (len(instance.nuggets) for instance in islice(dataset.instances(), limit))
+        check_form(judge_form, roles.judges, custom, numbers)
     if config.as_published:
         _check_published(config)
         # The paper's judge has all nuggets in one call, however long its replies become.
@@ -588,6 +596,7 @@ def draft_plan(
         limit=limit,
         search=search,
         judges=roles.judges,
+        judge_form=judge_form,
         prompts=prompts,
         remarks=tuple(remarks),
         settings=settings,
@@ -617,7 +626,7 @@ def with_versions(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
     chosen_date, date_from = choose_date(
         plan.config.date,
         series.values(),
-        resumes=partial(_resumes_any, plan, series),
+        n_resumed=partial(_n_resumed, plan, series),
         folder=partial(_runs_with_agent, plan),
         today=_today(plan.settings),
     )
@@ -646,7 +655,7 @@ def with_versions(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
 
 
 def _as_begun(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
-    """The plan in strict mode, where that resumes a run which no plan in the default mode of its agent would.
+    """The plan in strict mode, where that resumes more of its runs than the default mode of its agent.
 
     Runs of versions up to 0.13 are all in strict mode, and are finished as they were begun.
     """
@@ -654,13 +663,15 @@ def _as_begun(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
         return plan
     strict_config = replace(plan.config, agent_mode="strict")
     strict = replace(plan, settings=_settings(strict_config, plan.specs.get(plan.roles.agent)))
-    dates: Iterable[str] = (plan.config.date or "",)
-    if not plan.config.date:
-        dates = recorded_dates(series.values())
-    dates = list(dates)
-    if any(_resumes_any(plan, series, recorded) for recorded in dates):
-        return plan
-    if not any(_resumes_any(strict, series, recorded) for recorded in dates):
+    dates: Iterable[str] = recorded_dates(series.values())
+    if plan.config.date:
+        dates = (plan.config.date,)
+    n_resumed = n_resumed_strict = 0
+    for recorded in dates:
+        n_resumed = max(n_resumed, _n_resumed(plan, series, recorded))
+        n_resumed_strict = max(n_resumed_strict, _n_resumed(strict, series, recorded))
+    # A reference point may have a version in each mode, for other systems: most runs decide, as for the date.
+    if n_resumed_strict <= n_resumed:
         return plan
     remark = (
         "The run was begun with the agent in strict mode, and is finished so; "
@@ -685,13 +696,14 @@ def remarks_on_mode(settings: AgentSettings) -> list[str]:
     return [f"Agent mode {settings.mode}: {', '.join(settings.switches)}."]
 
 
-def _resumes_any(plan: Plan, series: Mapping[System, Series], current_date: str) -> bool:
-    """Whether a version of some system has the plan's settings and this date."""
+def _n_resumed(plan: Plan, series: Mapping[System, Series], current_date: str) -> int:
+    """Number of systems that have a version with the plan's settings and this date."""
     dated = replace(plan, current_date=current_date)
+    n = 0
     for system, system_series in series.items():
         if not choose_version(system_series, dated.identity(system), replace(plan.config, new=False)).is_new:
-            return True
-    return False
+            n += 1
+    return n
 
 
 def _runs_with_agent(plan: Plan) -> Iterator[Manifest]:

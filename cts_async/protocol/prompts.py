@@ -30,12 +30,13 @@ from cts_async.errors import InputError, UsageError, closest
 from cts_async.llm.catalog import Catalogue
 from cts_async.llm.escaping import harmless
 from cts_async.llm.json_text import THOUGHT_TAGS
-from cts_async.records import AgentPrompt, Language, language_of
+from cts_async.records import AgentPrompt, JudgeForm, Language, language_of
 from cts_async.safe_files import open_file
 from cts_async.search.toolbox import Toolbox, open_toolbox
 
 __all__ = [
     "FIELDS",
+    "JUDGE_PROMPTS",
     "Prompt",
     "PromptSet",
     "choose_prompts",
@@ -57,6 +58,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "answer": ("clear_query", "clarification_question"),
     "rewrite": ("blurred_query", "qa_pairs"),
     "judge": ("query", "nuggets", "candidate_answer"),
+    "match": ("query", "correct_answer", "candidate_answer"),
     "gold": ("query", "answer", "sources"),
     "agent": ("current_date", "question"),
     "visit": ("goal", "page"),
@@ -73,6 +75,9 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "reformulate": ("conversation",),
 }
 """The fields of each role's prompt: all of them have to be given, and no others."""
+
+JUDGE_PROMPTS: Final[Mapping[JudgeForm, str]] = {"nuggets": "judge", "match": "match"}
+"""The prompt that a judge is asked with, by the form of judging."""
 
 MAX_BYTES: Final = 128 << 10
 """Of a user's prompt, which is sent with every call: 40 times the longest one shipped."""
@@ -182,7 +187,7 @@ class PromptSet:
         """The suffix of a run's name: `+prompts-FOLDER` if a user's folder has prompts for the roles of the system."""
         roles = {_role_of(name) for name in self.own}
         if not clarifying:
-            roles &= {"agent", "visit", "judge", "gold"}
+            roles &= {"agent", "visit", "gold", *JUDGE_PROMPTS.values()}
         if not roles:
             return ""
         name = re.sub(r"[^\w.-]", "_", self.directory.resolve().name)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from math import ceil
@@ -47,18 +47,22 @@ from cts_async.protocol.forecast import (
     SAMPLE,
     Effort,
     LaneForecast,
+    ReusedEffort,
     StepsForecast,
     judge_tokens,
     lanes_of,
+    reused_effort,
     step_of,
     total_of,
 )
-from cts_async.protocol.judge import LEXICAL, Judge, nothing_covered
+from cts_async.protocol.found_steps import FoundVerdicts
+from cts_async.protocol.judge import LEXICAL, Judge, check_form, nothing_covered
 from cts_async.protocol.plan import FIXED_TEMPERATURE, CommandPlan
-from cts_async.protocol.prompts import PromptSet, choose_prompts, remarks_on
+from cts_async.protocol.prompts import JUDGE_PROMPTS, PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.run import Jobs, Resources, execute, instances_in_flight
 from cts_async.protocol.run_files import (
     EndedLines,
+    RecordedWork,
     RunFiles,
     RunRecord,
     SessionNotes,
@@ -75,7 +79,7 @@ from cts_async.protocol.systems import (
 )
 from cts_async.protocol.versions import ChosenVersion, Reuse, Series, choose_version
 from cts_async.protocol.views import JudgeView
-from cts_async.records import Judgment, is_one_line, value
+from cts_async.records import JUDGE_FORMS, JudgeForm, Judgment, is_one_line, value
 from cts_async.runs.files import (
     JUDGMENTS,
     PER_ITEM,
@@ -154,7 +158,7 @@ class JudgePlan(CommandPlan):
         """The texts of all judges' prompts by name."""
         texts = {}
         for judge in list(self.specs) or [LEXICAL]:
-            for prompt in self.prompts.of(judge).of_role("judge"):
+            for prompt in self.prompts.of(judge).of_role(JUDGE_PROMPTS[self.judge_form]):
                 texts[prompt.name] = prompt.text
         return texts
 
@@ -171,7 +175,10 @@ class JudgePlan(CommandPlan):
         """What determines each model judge's verdicts, by its name."""
         settings: dict[str, dict[str, Any]] = {}
         for name, spec in self.specs.items():
-            settings[name] = {"model": spec.identity, "prompts": _prompt_digests(self.prompts, name)}
+            settings[name] = {
+                "model": spec.identity,
+                "prompts": _prompt_digests(self.prompts, name, self.judge_form),
+            }
         for name, roles in self.custom.items():
             settings[name] = {"model": roles["judge"].identity}
         return settings
@@ -202,7 +209,9 @@ class JudgePlan(CommandPlan):
         """Where the steps of other runs are looked up for a target; None where no run has any."""
         if origins is None or not self.version.reuses:
             return None
-        return self.reuse.source(origins, target.name, sends_defaults=self.fixed_temperature)
+        # A finished run is named by its directory here, and its other versions by theirs.
+        system = manifest_or_empty(target.directory).identity.system or target.name
+        return self.reuse.source(origins, system, sends_defaults=self.fixed_temperature)
 
     def group(self, judge: str) -> str:
         """The name of a judge's job group: several judges have a group each, so that one outage stops one judge only."""
@@ -237,7 +246,8 @@ def plan_judging(
     """
     _check_options(config)
     prompts, catalogue = choose_prompts(config, catalogue)
-    _check_prompts(prompts)
+    judge_form = _judge_form(config)
+    _check_prompts(prompts, judge_form)
     usual_judge = catalogue.roles.get("judge") or PAPER_SUPPORT
     judges, custom = label_judges(config.judges or (usual_judge,), catalogue)
     specs = resolve_all(
@@ -258,6 +268,7 @@ def plan_judging(
         out, identity = config.runs[0], None
         # Two spellings of one directory would be locked twice.
         distinct = {run.resolve(): run for run in config.runs}
+        check_form(judge_form, judges, custom, ())
         targets = [_target_of_run(run, judges, config.limit) for run in distinct.values()]
         folders = list(dict.fromkeys(run.absolute().parent for run in distinct.values()))
         others = tuple(folders[1:]) + config.reuse
@@ -266,7 +277,9 @@ def plan_judging(
     else:
         assert config.out
         reuse = _reuse_of_candidates(config.out, config)
-        targets, identity, version, notes = _targets_of_candidates(config, judges[0], specs, prompts)
+        targets, identity, version, notes = _targets_of_candidates(
+            config, judges, specs, prompts, judge_form, custom
+        )
         out = version.directory
         if config.lexical and LEXICAL not in judges:
             judges += (LEXICAL,)
@@ -282,6 +295,7 @@ def plan_judging(
         out=out,
         specs=specs,
         judges=judges,
+        judge_form=judge_form,
         targets=tuple(lean_targets),
         repeats=repeats,
         identity=identity,
@@ -355,11 +369,17 @@ def _target_of_run(run: Path, judges: Sequence[str], limit: int | None) -> Targe
 
 
 def _targets_of_candidates(
-    config: JudgeConfig, scoring: str, specs: Mapping[str, ModelSpec], prompts: PromptSet
+    config: JudgeConfig,
+    judges: Sequence[str],
+    specs: Mapping[str, ModelSpec],
+    prompts: PromptSet,
+    form: JudgeForm,
+    custom: Collection[str],
 ) -> tuple[list[Target], dict[str, Any], ChosenVersion, tuple[str, ...]]:
     """A target for each file, what determines all verdicts, which version they are, and remarks on the gold."""
     assert config.gold
     assert config.out
+    scoring = judges[0]
     words = [config.candidates] if isinstance(config.candidates, str) else list(config.candidates)
     files = candidate_files(words)
     for file in chain([config.gold], files):
@@ -369,11 +389,14 @@ def _targets_of_candidates(
         if not is_one_line(name):
             raise UsageError(f"--candidates: {name!r} has control characters or line breaks; rename the file")
     gold = read_gold(config.gold, config.fields, skip_bad=config.skip_bad_gold)
+    check_form(form, judges, custom, (len(record.nuggets) for record in gold.records()))
     # Fields are written only where they differ from the default, so that older directories resume; order is kept.
     common: dict[str, Any] = {"gold_sha256": sha256_of(config.gold), "judges": [scoring]}
     if scoring in specs:
         common["models"] = {scoring: specs[scoring].identity}
-    common["prompts"] = _prompt_digests(prompts, scoring)
+    common["prompts"] = _prompt_digests(prompts, scoring, form)
+    if form != "nuggets":
+        common["judge_form"] = form
     if scoring in specs and _most_nuggets(gold) > specs[scoring].judge_nuggets:
         common["nuggets_per_call"] = specs[scoring].judge_nuggets
     if config.join == "id":
@@ -435,19 +458,50 @@ def _most_nuggets(gold: GoldIndex) -> int:
     return max((len(record.nuggets) for record in gold.records()), default=0)
 
 
-def _prompt_digests(prompts: PromptSet, judge: str) -> dict[str, str]:
-    return {prompt.name: prompt.sha256 for prompt in prompts.of(judge).of_role("judge")}
+def _prompt_digests(prompts: PromptSet, judge: str, form: JudgeForm) -> dict[str, str]:
+    judge_prompts = prompts.of(judge).of_role(JUDGE_PROMPTS[form])
+    return {prompt.name: prompt.sha256 for prompt in judge_prompts}
 
 
-def _check_prompts(prompts: PromptSet) -> None:
+def _judge_form(config: JudgeConfig) -> JudgeForm:
+    """What the judges are asked: of runs what their own judges were. Raises UsageError for another, or for several."""
+    if not config.runs:
+        return config.judge_form or "nuggets"
+    runs_by_form: dict[str, Path] = {}
+    for run in config.runs:
+        runs_by_form.setdefault(manifest_or_empty(run).identity.judge_form or "nuggets", run)
+    if len(runs_by_form) > 1:
+        examples = ", ".join(f"{run} ({form})" for form, run in runs_by_form.items())
+        raise UsageError(
+            f"judges of these runs are asked in different forms: {examples}: judge them one by one"
+        )
+    ((recorded, run),) = runs_by_form.items()
+    # Labels of two forms cannot be compared, and a run's judges are.
+    if config.judge_form not in (None, recorded):
+        raise UsageError(
+            f"{run}: its judges were asked in the form {recorded}; for another one repeat its cts run with "
+            f"--judge-form {config.judge_form}, which reuses all other steps"
+        )
+    for form in JUDGE_FORMS:
+        if form == recorded:
+            return form
+    raise UsageError(
+        f"{run}: --judge-form {recorded} is unknown here; judge it with the version that made it"
+    )
+
+
+def _check_prompts(prompts: PromptSet, form: JudgeForm) -> None:
     """Raise UsageError for a folder of the user's that changes no prompt of a judge."""
     folders = list(prompts.variants.values())
     if prompts.own:
         folders.insert(0, prompts)
+    prompt = JUDGE_PROMPTS[form]
     for folder in folders:
-        if not any(name.startswith("judge.") for name in folder.own):
+        if not any(name.startswith(f"{prompt}.") for name in folder.own):
             changed = ", ".join(sorted(folder.own)) or "no prompt"
-            raise UsageError(f"{folder.directory}: changes {changed}, but a judge uses judge.en, judge.zh")
+            raise UsageError(
+                f"{folder.directory}: changes {changed}, but a judge uses {prompt}.en, {prompt}.zh"
+            )
 
 
 def short_names(files: Sequence[Path]) -> list[str]:
@@ -518,7 +572,8 @@ def open_verdicts(
     """
     allow_more_files(len(plan.targets) * _FILES_EACH)
     with ExitStack() as stack:
-        origins = plan.reuse.origins(plan.directories(), events)
+        # The folder of several files has the journal of all.
+        origins = plan.reuse.origins([*plan.directories(), plan.out], events)
         if plan.version.announcement:
             events.emit(Notice(plan.version.announcement))
         if plan.identity is None:
@@ -607,11 +662,11 @@ def _target_notes(plan: JudgePlan, target: Target) -> tuple[dict[str, Any], dict
 
 
 def verdicts_left(
-    plan: JudgePlan, judge: str, files: Sequence[RunFiles], events: Events
+    plan: JudgePlan, judge: str, recorded: Sequence[RecordedWork], events: Events
 ) -> Iterator[PendingVerdict]:
     """The verdicts that one judge still has to make, target after target; emits what was found."""
     group = plan.group(judge)
-    for n, (target, run) in enumerate(zip(plan.targets, files, strict=True)):
+    for n, (target, run) in enumerate(zip(plan.targets, recorded, strict=True)):
         answers, scoring = target.answers, target.scoring == judge
         # `cts judge RUN --judge NAME` adds what that judge lacks: of a further judge a failure is nothing to keep.
         retry_failed = plan.config.retry_failed or not scoring
@@ -675,7 +730,7 @@ async def make_verdict(ctx: Context, *, judge: Judge, judging: Judging) -> Judgm
     instance = judging.instance
     if not judging.answer:
         return nothing_covered(judge.name, instance.nuggets)
-    return await judge.judge(ctx, JudgeView(instance.intent, instance.nuggets, judging.answer))
+    return await judge.judge(ctx, JudgeView(instance.judged_by, instance.nuggets, judging.answer))
 
 
 def _jobs(plan: JudgePlan, judge: Judge, files: Sequence[RunFiles], events: Events) -> Iterator[Job]:
@@ -724,6 +779,8 @@ class JudgeForecast:
     n_questions: int
     """Distinct questions among them that it has not answered for another answer."""
     work: StepsForecast
+    reused: ReusedEffort = field(default_factory=ReusedEffort)
+    """Verdicts that are taken from other runs: no part of the work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -738,19 +795,33 @@ class JudgingForecast:
         return total_of(judge.work for judge in self.judges)
 
     @property
+    def all_reused(self) -> ReusedEffort:
+        """The verdicts of all judges that are taken from other runs."""
+        total = ReusedEffort()
+        for judge in self.judges:
+            total += judge.reused
+        return total
+
+    @property
     def time_s(self) -> float:
         """Accounts work concurrently: the slowest counts."""
         return max((lane.time_s for lane in self.lanes), default=0.0)
 
 
-def forecast_judging(plan: JudgePlan) -> JudgingForecast:
-    """Forecast judging from the answers and the existing verdicts; starts and writes nothing."""
-    judges = [_judge_forecast(plan, name, spec) for name, spec in plan.specs.items()]
+def forecast_judging(plan: JudgePlan, found: Mapping[str, FoundVerdicts] | None = None) -> JudgingForecast:
+    """Forecast judging from the answers and the existing verdicts; starts and writes nothing.
+
+    `found` has, by judge, what `dry_walk.walk_judging` has looked up; None: nothing is reused.
+    """
+    found = found or {}
+    judges = [_judge_forecast(plan, name, spec, found.get(name)) for name, spec in plan.specs.items()]
     lanes = lanes_of(list(plan.specs.values()), [judge.work for judge in judges])
     return JudgingForecast(tuple(judges), tuple(lanes))
 
 
-def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForecast:
+def _judge_forecast(
+    plan: JudgePlan, judge: str, spec: ModelSpec, found: FoundVerdicts | None
+) -> JudgeForecast:
     sampled_every = max(1, ceil(plan.n_answers / SAMPLE))
     sample: list[Judging] = []
     n_left, hashes_done = 0, set[int]()
@@ -778,7 +849,11 @@ def _judge_forecast(plan: JudgePlan, judge: str, spec: ModelSpec) -> JudgeForeca
         if question_hash not in hashes_done:
             n_questions += 1
             n_calls += ceil(n_nuggets / spec.judge_nuggets)
+    reused = ReusedEffort()
+    if found is not None:
+        n_questions, n_calls = found.n_questions, found.n_calls
+        reused = reused_effort(found.walk, [spec])
     texts = [(judging.instance, judging.answer) for judging in sample]
-    inputs, reply = judge_tokens(plan.prompts.of(judge), spec, texts)
+    inputs, reply = judge_tokens(plan.prompts.of(judge), spec, texts, plan.judge_form)
     work = StepsForecast("", "judge", judge, n_calls, *step_of(spec, inputs, reply), in_a_row=1.0)
-    return JudgeForecast(judge, n_left, n_questions, work)
+    return JudgeForecast(judge, n_left, n_questions, work, reused)

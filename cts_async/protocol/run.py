@@ -62,7 +62,7 @@ from cts_async.protocol.custom.players import open_players
 from cts_async.protocol.custom.sources import CustomRole
 from cts_async.protocol.forecast import forecast, manifest_forecast
 from cts_async.protocol.human_answers import HumanAnswerer
-from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge, ModelJudge
+from cts_async.protocol.judge import LEXICAL, Judge, LexicalJudge, MatchJudge, ModelJudge
 from cts_async.protocol.pipeline import (
     Cast,
     clarify_then_search,
@@ -82,9 +82,16 @@ from cts_async.protocol.roles import (
     Role,
     Searcher,
 )
-from cts_async.protocol.run_files import EndedLines, RunFiles, RunRecord, SessionNotes, open_run_files
+from cts_async.protocol.run_files import (
+    EndedLines,
+    RecordedWork,
+    RunFiles,
+    RunRecord,
+    SessionNotes,
+    open_run_files,
+)
 from cts_async.protocol.systems import RoleNames, System, check_prices
-from cts_async.records import JUDGING, Instance, Judgment, Outcome, value
+from cts_async.records import JUDGING, Instance, JudgeForm, Judgment, Outcome, value
 from cts_async.runs.files import STEPS
 from cts_async.runs.results import (
     Line,
@@ -141,6 +148,8 @@ class Resources:
     """What they may use."""
     as_published: bool = False
     """Whether the paper's protocol is played to the letter."""
+    judge_form: JudgeForm = "nuggets"
+    """What judges are asked."""
     fixed_temperature: bool = True
     """As the plan has it."""
 
@@ -170,7 +179,9 @@ class Resources:
 
     def judge(self, name: str) -> Judge:
         if name == LEXICAL:
-            return LexicalJudge()
+            return LexicalJudge(form=self.judge_form)
+        if self.judge_form == "match":
+            return MatchJudge(name, self.fixed_role(name))
         return self.custom.get((name, "judge")) or ModelJudge(name, self.fixed_role(name))
 
     def clarifier(self, name: str) -> Clarifier:
@@ -229,13 +240,14 @@ async def open_resources(
         resources = Resources(plan.prompts, models, environ, events, max_outage_s, lane_of=lane_of)
         resources.as_published = isinstance(plan, Plan) and plan.config.as_published
         resources.fixed_temperature = plan.fixed_temperature
+        resources.judge_form = plan.judge_form
 
         async def open_model(name: str, spec: ModelSpec) -> Model:
             for opened_name, opened_spec in plan.specs.items():  # the same model with other prompts
                 if opened_name in models and replace(opened_spec, name=name) == spec:
                     models[name] = models[opened_name]
                     return models[name]
-            limits = _lane_limits(spec, max_outage_s)
+            limits = lane_limits_of(spec, max_outage_s)
             account = spec.account
             if spec.embedded:
                 spec = await stack.enter_async_context(serving(spec, environ))
@@ -328,7 +340,8 @@ def instances_in_flight(resources: Resources) -> int:
     return enough_in_flight(widths)
 
 
-def _lane_limits(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
+def lane_limits_of(spec: ModelSpec, max_outage_s: float) -> LaneLimits:
+    """The limits of a model's account."""
     if spec.embedded:
         max_outage_s = min(max_outage_s, EMBEDDED_OUTAGE_S)
     return LaneLimits(
@@ -353,38 +366,40 @@ async def open_search(plan: Plan, resources: Resources) -> AsyncIterator[Searche
     """
     async with AsyncExitStack() as stack:
         engine, reader = await _open_tools(plan, resources, stack)
-        search, visitor = plan.search, None
-        if plan.roles.visit is not None:
-            # The reader is one of the agent's tools: it samples as the catalogue says, also in a run as published.
-            role = replace(resources.role(plan.roles.visit), params={})
-            visitor = PageVisitor(role, whole_pages=plan.settings.whole_pages)
-        determining: list[Any] = [search.identity, search.corpus_sha256, plan.settings.snippet_chars]
-        # What changes records of searches and pages; keys without it are those of earlier versions.
-        recording = {
-            name: True for name in ("whole_snippets", "plain_pages") if name in plan.settings.switches
-        }
-        if recording:
-            determining.append(recording)
-        tools = Tools(
-            engine=engine,
-            reader=reader,
-            identity=step_key(*determining),
-            settings=plan.settings,
-            extractor=visitor,
-            engine_lane=_tool_lane(search.engine, plan, resources),
-            reader_lane=_tool_lane(search.reader, plan, resources),
-            records_pages=search.web,
-        )
-        if resources.host:
-            resources.host.tools = tools
-        custom_agent = resources.custom.get((plan.roles.agent, "agent"))
-        if custom_agent is not None:
-            yield custom_agent
-            return
-        takes_empty = plan.config.empty_answers == "zero"
-        model = resources.models[plan.roles.agent]
-        agent = Agent(model, tools, plan.settings, takes_empty, plan.toolbox)
-        yield DeepSearch(agent, plan.prompts.of(plan.roles.agent), plan.current_date, plan.agent_prompt)
+        yield searcher_of(plan, resources, engine, reader)
+
+
+def searcher_of(plan: Plan, resources: Resources, engine: SearchEngine, reader: PageReader) -> Searcher:
+    """The search agent of `plan` with this engine and this reader; their lanes join those of `resources`."""
+    search, visitor = plan.search, None
+    if plan.roles.visit is not None:
+        # The reader is one of the agent's tools: it samples as the catalogue says, also in a run as published.
+        role = replace(resources.role(plan.roles.visit), params={})
+        visitor = PageVisitor(role, whole_pages=plan.settings.whole_pages)
+    determining: list[Any] = [search.identity, search.corpus_sha256, plan.settings.snippet_chars]
+    # What changes records of searches and pages; keys without it are those of earlier versions.
+    recording = [name for name in ("whole_snippets", "plain_pages") if name in plan.settings.switches]
+    if recording:
+        determining.append(recording)
+    tools = Tools(
+        engine=engine,
+        reader=reader,
+        identity=step_key(*determining),
+        settings=plan.settings,
+        extractor=visitor,
+        engine_lane=_tool_lane(search.engine, plan, resources),
+        reader_lane=_tool_lane(search.reader, plan, resources),
+        records_pages=search.web,
+    )
+    if resources.host:
+        resources.host.tools = tools
+    custom_agent = resources.custom.get((plan.roles.agent, "agent"))
+    if custom_agent is not None:
+        return custom_agent
+    takes_empty = plan.config.empty_answers == "zero"
+    model = resources.models[plan.roles.agent]
+    agent = Agent(model, tools, plan.settings, takes_empty, plan.toolbox)
+    return DeepSearch(agent, plan.prompts.of(plan.roles.agent), plan.current_date, plan.agent_prompt)
 
 
 async def _open_tools(
@@ -616,7 +631,7 @@ def open_runs(
     def forecast_note(system: System) -> Mapping[str, Any]:
         return {"forecast": manifest_forecast(plan, planned, system)}
 
-    judges = _judges_to_complete(plan)
+    judges = judges_to_complete(plan)
     return open_system_files(plan, events, session_notes, more_notes=forecast_note, judges=judges)
 
 
@@ -626,13 +641,18 @@ async def open_cast(plan: Plan, resources: Resources) -> AsyncIterator[Cast]:
     search: AbstractAsyncContextManager[Searcher] = nullcontext(NOBODY)
     if plan.searches:
         search = open_search(plan, resources)
+    async with search as searcher:
+        yield cast_of(plan, resources, searcher)
+
+
+def cast_of(plan: Plan, resources: Resources, searcher: Searcher) -> Cast:
+    """The players of all roles but the Clarifiers', with this agent."""
     answerer = None
     if plan.human_answers is not None:
         answerer = HumanAnswerer(plan.human_answers)
-    async with search as searcher:
-        user = resources.participants(plan.roles, answerer)
-        judges = tuple(resources.judge(name) for name in judge_names(plan))
-        yield Cast(user, searcher, judges, plan.given, plan.config.stop_after)
+    user = resources.participants(plan.roles, answerer)
+    judges = tuple(resources.judge(name) for name in judge_names(plan))
+    return Cast(user, searcher, judges, plan.given, plan.config.stop_after)
 
 
 @value
@@ -670,18 +690,18 @@ def _steps_of(resources: Resources, cast: Cast, system: System, remaining: Remai
     return partial(clarify_then_search, cast=cast, clarifier=clarifier, instance=instance, k=system.k)
 
 
-def work_left(plan: Plan, files: Files) -> Iterator[tuple[Remaining, System]]:
+def work_left(plan: Plan, recorded: Mapping[System, RecordedWork]) -> Iterator[tuple[Remaining, System]]:
     """What is left to do, each with the system that lacks it, instance by instance."""
-    judges = _judges_to_complete(plan)
+    judges = judges_to_complete(plan)
     for instance in plan.instances():
-        for system, run in files.items():
+        for system, run in recorded.items():
             remaining = _remaining(run, instance, judges, retry_failed=plan.config.retry_failed)
             if remaining is not None:
                 yield remaining, system
 
 
 def _remaining(
-    run: RunFiles, instance: Instance, judges: Sequence[str], *, retry_failed: bool
+    run: RecordedWork, instance: Instance, judges: Sequence[str], *, retry_failed: bool
 ) -> Remaining | None:
     """What an instance lacks in one run; None for nothing. An answer that is recorded is not searched again."""
     if judges and run.finished.answered(instance.id):
@@ -747,7 +767,7 @@ def judge_names(plan: Plan) -> tuple[str, ...]:
     return tuple(dict.fromkeys(plan.roles.judges + (LEXICAL,)))
 
 
-def _judges_to_complete(plan: Plan) -> tuple[str, ...]:
+def judges_to_complete(plan: Plan) -> tuple[str, ...]:
     """The judges whose verdicts a recorded answer can lack: the lexical one has no provider that could be gone."""
     names = judge_names(plan)
     # The scoring judge may be the lexical one: its labels stand in the results.

@@ -73,71 +73,21 @@ class RunRecord:
     """The command-line option that chooses the directory, for error messages."""
 
 
-class RunFiles:
-    """Journal, results and judgments of a run directory; `finished` is what was there when it was opened.
+class RecordedWork:
+    """What the results and judgments of a run directory had when they were read: which work is left. Writes nothing.
 
-    A `journal` that several directories share is passed in, and closed by the caller. Raises UsageError where nothing
-    can be written, and StorageFull where there is no space.
+    `finished` are the results; none where there is no such directory yet.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        *,
-        results: str = RESULTS,
-        sync: bool = False,
-        journal: Journal | None = None,
-        source: StepSource | None = None,
-    ) -> None:
-        """`source` has the steps of other runs that may be taken."""
+    def __init__(self, directory: Path, results: str = RESULTS) -> None:
         self.directory = directory.absolute()
-        self.source = source
         self.results_path = directory / results
-        self._sync = sync
-        self._own_journal = journal is None
-        try:
-            self.journal = Journal(directory / STEPS, sync=sync) if journal is None else journal
-            self._results = AppendLog(self.results_path, sync=sync)
-        except OSError as error:
-            raise write_error(directory, error, verb="write there") from None
-        self._judgments: dict[str, AppendLog] = {}
         self._verdicts: dict[str, LatestLines] = {}
         if results == PER_ITEM:
             # Candidates may change under the same id; the answers of a run cannot.
             self.finished = LatestLines(self.results_path, fingerprint=judged_fingerprint)
         else:
             self.finished = LatestLines(self.results_path)
-
-    def job(
-        self,
-        id: str,
-        walk: Callable[[Context], Awaitable[Any]],
-        lines_of: Callable[[Any], EndedLines],
-        *,
-        group: str = "",
-        shared: bool = False,
-    ) -> Job:
-        """A job of this run, of its own group unless another is named.
-
-        `walk` makes its steps; `lines_of` says what is recorded of their result, or of the StepError that ended them.
-        """
-
-        async def finish(ended: Any) -> None:
-            for judge, line in lines_of(ended):
-                if judge is None:
-                    # Not waited for: if this line is lost, the journal's steps make it again.
-                    await self._results.put(line)
-                else:
-                    await self._log(judge).append(line)
-
-        return Job(
-            group or self.directory.name, id, self.journal, walk, finish, shared=shared, source=self.source
-        )
-
-    @property
-    def may_have_steps(self) -> bool:
-        """Whether a step may be finished already: in the journal, or in that of another run."""
-        return len(self.journal) > 0 or self.source is not None
 
     def needs_work(self, id: str, *, retry_failed: bool) -> bool:
         """Whether an instance had no result when the files were opened, or a failure to be tried again."""
@@ -187,6 +137,70 @@ class RunFiles:
             self._verdicts[judge] = self.judged(judge)
         return self._verdicts[judge]
 
+    def judged(self, judge: str) -> LatestLines:
+        """The verdicts of a further judge that are there already."""
+        return LatestLines(judgments_path(self.directory, judge), judged_fingerprint)
+
+
+class RunFiles(RecordedWork):
+    """Journal, results and judgments of a run directory; `finished` is what was there when it was opened.
+
+    A `journal` that several directories share is passed in, and closed by the caller. Raises UsageError where nothing
+    can be written, and StorageFull where there is no space.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        results: str = RESULTS,
+        sync: bool = False,
+        journal: Journal | None = None,
+        source: StepSource | None = None,
+    ) -> None:
+        """`source` has the steps of other runs that may be taken."""
+        self.source = source
+        self._sync = sync
+        self._own_journal = journal is None
+        try:
+            self.journal = Journal(directory / STEPS, sync=sync) if journal is None else journal
+            self._results = AppendLog(directory / results, sync=sync)
+        except OSError as error:
+            raise write_error(directory, error, verb="write there") from None
+        self._judgments: dict[str, AppendLog] = {}
+        RecordedWork.__init__(self, directory, results)
+
+    def job(
+        self,
+        id: str,
+        walk: Callable[[Context], Awaitable[Any]],
+        lines_of: Callable[[Any], EndedLines],
+        *,
+        group: str = "",
+        shared: bool = False,
+    ) -> Job:
+        """A job of this run, of its own group unless another is named.
+
+        `walk` makes its steps; `lines_of` says what is recorded of their result, or of the StepError that ended them.
+        """
+
+        async def finish(ended: Any) -> None:
+            for judge, line in lines_of(ended):
+                if judge is None:
+                    # Not waited for: if this line is lost, the journal's steps make it again.
+                    await self._results.put(line)
+                else:
+                    await self._log(judge).append(line)
+
+        return Job(
+            group or self.directory.name, id, self.journal, walk, finish, shared=shared, source=self.source
+        )
+
+    @property
+    def may_have_steps(self) -> bool:
+        """Whether a step may be finished already: in the journal, or in that of another run."""
+        return len(self.journal) > 0 or self.source is not None
+
     async def add_lines(self, judge: str | None, lines: Sequence[bytes]) -> None:
         """Append serialized lines of other processes: a judge's judgments, or results where `judge` is None."""
         if judge is None:
@@ -209,10 +223,6 @@ class RunFiles:
         events.emit(JobsFound(self.directory.name, n_finished, min(n_failed, n_finished)))
         for text in self.journal.report.notices(self.journal.path):
             events.emit(Notice(text))
-
-    def judged(self, judge: str) -> LatestLines:
-        """The verdicts of a further judge that are there already."""
-        return LatestLines(judgments_path(self.directory, judge), judged_fingerprint)
 
     def close(self) -> None:
         """Write what is pending and close. Raises StorageFull if the disk refused it."""

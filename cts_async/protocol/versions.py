@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from cts_async.engine.events import Events, Notice
 from cts_async.errors import UsageError
 from cts_async.runs.identity import resumed_identity
 from cts_async.runs.manifest import Manifest, manifest_of, read_manifest
-from cts_async.runs.reuse import Origins, SystemSource, origins_among, runs_in
+from cts_async.runs.open_run import Place
+from cts_async.runs.reuse import Origins, SystemSource, places_of_origins
 from cts_async.runs.versions import (
     RunVersion,
     changed_settings,
@@ -60,6 +62,8 @@ class ChosenVersion:
     is_new: bool = True
     reuses: bool = True
     """Whether steps of other runs may be taken."""
+    recorded_reuses: bool | None = None
+    """Of a version that is resumed, whether any may have been taken: as it was begun, unless this session takes some."""
 
     @property
     def manifest_notes(self) -> dict[str, Any]:
@@ -70,7 +74,11 @@ class ChosenVersion:
         if self.changed_from:
             notes["changed"] = list(self.changed)
             notes["changed_from"] = self.changed_from
-        notes["reuses"] = self.reuses
+        may_have_reused = self.recorded_reuses
+        if self.is_new:
+            may_have_reused = self.reuses
+        if may_have_reused is not None:  # not known of a run that version 0.13 began, which took none
+            notes["reuses"] = may_have_reused
         return notes
 
     @property
@@ -107,6 +115,8 @@ def choose_version(
             continue
         if config.new and not _is_unfinished_new(manifest):
             continue
+        # What was begun without, by --new or by an earlier version of this package, is finished without.
+        reuses = _may_reuse(config) and (manifest.reuses is True or bool(config.reuse))
         return ChosenVersion(
             directory=version.directory,
             number=version.number,
@@ -114,8 +124,8 @@ def choose_version(
             changed=version.changed,
             changed_from=version.changed_from,
             is_new=False,
-            # What was begun without, by --new or by an earlier version of this package, is finished without.
-            reuses=_may_reuse(config) and (manifest.reuses is True or bool(config.reuse)),
+            reuses=reuses,
+            recorded_reuses=reuses or manifest.reuses,
         )
     directory, number = next_version(series.first_directory)
     chosen = ChosenVersion(directory, number, series.lineage, reuses=_may_reuse(config))
@@ -142,23 +152,30 @@ def _is_unfinished_new(manifest: Manifest) -> bool:
 def choose_date(
     typed: str | None,
     series: Iterable[Series],
-    resumes: Callable[[str], bool],
+    n_resumed: Callable[[str], int],
     folder: Callable[[], Iterable[Manifest]],
     today: str,
 ) -> tuple[str, str]:
     """The date in the agent's prompt, and the name of the run that it is taken from ("" for none).
 
-    As `typed`; else that of a version which `resumes` with it; else that of the run that was worked on last in `folder`,
-    which has those over the same data by the same agent; else `today`.
+    As `typed`; else the one with which most versions are resumed (`n_resumed`), of several the last one worked with;
+    else that of the run that was worked on last in `folder`, which has those over the same data by the same agent; else
+    `today`.
     """
     if typed:
         return typed, ""
-    for recorded, name in recorded_dates(series).items():
-        if resumes(recorded):
-            return recorded, name
+    dates = recorded_dates(series)
+    # A reference point may have been made at another date meanwhile, for another system: that must not move this one.
+    chosen_date, most_resumed = "", 0
+    for recorded in dates:
+        n = n_resumed(recorded)
+        if n > most_resumed:
+            chosen_date, most_resumed = recorded, n
+    if chosen_date:
+        return chosen_date, dates[chosen_date]
     latest: Manifest | None = None
     for manifest in folder():
-        if not manifest.identity.current_date:
+        if not _is_date(manifest.identity.current_date):
             continue
         if latest is None or manifest.last_session.start > latest.last_session.start:
             latest = manifest
@@ -173,9 +190,17 @@ def recorded_dates(series: Iterable[Series]) -> dict[str, str]:
     for one_series in series:
         for version in one_series.versions():
             recorded = manifest_of(version.directory).identity.current_date
-            if recorded:
+            if _is_date(recorded):
                 dates.setdefault(recorded, version.directory.name)
     return dates
+
+
+def _is_date(text: str) -> bool:
+    """Whether a recorded date is one: the agent's prompt has it, and a folder's manifests may be anybody's."""
+    try:
+        return date.fromisoformat(text).isoformat() == text
+    except ValueError:
+        return False
 
 
 # --- Steps of other runs
@@ -205,20 +230,21 @@ class Reuse:
         def notify(text: str) -> None:
             events.emit(Notice(text))
 
-        origins = []
-        folders = dict.fromkeys((self.folder,) + self.other_folders)
-        for folder in folders:
+        own = {directory.resolve() for directory in except_for}
+        home = self.folder.resolve()
+        places: dict[Path, Place] = {}
+        for folder in (self.folder, *self.other_folders):
             parts: tuple[Path, ...] = ()
-            if folder == self.folder:
+            if folder is self.folder:
                 parts = self.parts
-            runs = runs_in(folder, parts)
-            for notice in runs.notices:
-                notify(notice)
-            origins += origins_among(runs.manifests, except_for=except_for, whole_paths=folder != self.folder)
-        distinct = {origin.directory: origin for origin in origins}
-        if not distinct:
+            # The same folder may have been named by another path, too.
+            is_elsewhere = folder.resolve() != home
+            for place in places_of_origins(folder, parts, whole_paths=is_elsewhere, notify=notify):
+                if place.path not in own:
+                    places.setdefault(place.path, place)
+        if not places:
             return None
-        return Origins(distinct.values(), notify)
+        return Origins(places.values(), notify)
 
     def source(self, origins: Origins, system: str, *, date: str = "", sends_defaults: bool) -> SystemSource:
         """Where one system looks its steps up."""

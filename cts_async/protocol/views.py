@@ -123,7 +123,7 @@ class VisitView:
 
 @dataclass(frozen=True, slots=True)
 class JudgeView:
-    """The coverage judge sees the intent, its nuggets and the candidate answer."""
+    """The coverage judge sees the intent (or the question that is graded), its nuggets and the candidate answer."""
 
     query: str
     nuggets: tuple[Nugget, ...]

@@ -191,6 +191,8 @@ class Identity(_Part):
     """What identifies given rewritten queries."""
     answers: _Truth = False
     """Whether people's recorded answers stood for the User Answerer's."""
+    judge_form: _Name = Field(default="", description="a name of one line")
+    """What the judges were asked; "" for a label of every nugget."""
     as_published: Annotated[bool, BeforeValidator(lambda value: value is True)] = False
     """Whether the paper's protocol was played to the letter."""
 

@@ -19,14 +19,18 @@ from cts_async.protocol.forecast import (
     Forecast,
     LaneForecast,
     PastUsage,
+    ReusedEffort,
     StepsForecast,
     actual,
+    forecast,
+    planned_effort,
     total_of,
 )
 from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import JudgePlan, JudgingForecast
 from cts_async.protocol.systems import System
-from cts_async.tables.output import duration, print_plainly
+from cts_async.protocol.versions import ChosenVersion
+from cts_async.tables.output import counted, duration, print_plainly
 from cts_async.tables.table import Column, DataTable, print_table, text
 
 Row = tuple[str, ...]
@@ -36,21 +40,25 @@ Timed = tuple[Effort, float]
 
 
 def planned_and_actual(plan: Plan, runs: Runs) -> tuple[Timed, Timed] | None:
-    """Planned and actual effort of finished runs; None before the end, or without a stored forecast."""
+    """Planned and actual effort of finished runs; None before the end, or without a stored forecast.
+
+    What was reused is in neither.
+    """
     planned, planned_s, wall_s = Effort(), 0.0, 0.0
-    for run in runs.values():
-        forecast = run.forecast
-        if not forecast or len(run.done) != forecast.get("instances"):
+    work: tuple[StepsForecast, ...] = ()
+    if any(run.reused for run in runs.values()):
+        work = forecast(plan).work
+    for system, run in runs.items():
+        if not run.forecast or len(run.done) != run.forecast.get("instances"):
             return None
-        planned += Effort(
-            forecast["calls"],
-            forecast["input_tokens"],
-            forecast["output_tokens"],
-            forecast["known_cost_usd"],
-            forecast["cost_usd"] is not None,
-        )
+        system_work = [steps for steps in work if steps.system == system.label]
+        compared = planned_effort(plan, run, system_work)
+        if compared is None:
+            return None
+        effort, time_s = compared
+        planned += effort
         # The systems of a command run at the same time.
-        planned_s = max(planned_s, float(forecast["time_s"]))
+        planned_s = max(planned_s, time_s)
         wall_s = max(wall_s, run.wall_s)
     # A system that has not begun has no effort to compare yet.
     if len(runs) < len(plan.systems):
@@ -84,13 +92,18 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
     result["total"] = _timed_json(forecast.total, forecast.time_s) | {
         "most_cost_usd": forecast.most_usd,
         "bound_by": forecast.binding,
+        "reused": forecast.all_reused.as_json(),
     }
     result["accounts"] = [_account_json(lane) for lane in forecast.lanes]
     # By system what is left to do: a run that is resumed pays only for that.
     result["systems"] = []
+    versions = {system.label: version for system, version in plan.versions.items()}
     for label, n_left in forecast.left.items():
         system: dict[str, Any] = {"system": label, "instances_left": n_left}
-        result["systems"].append(system | forecast.of(label).as_json())
+        system |= forecast.of(label).as_json()
+        system |= _version_json(versions[label])
+        system["reused"] = forecast.reused.get(label, ReusedEffort()).as_json()
+        result["systems"].append(system)
     result["steps"] = [_steps_json(work) for work in forecast.work]
     result["one_walk_s"] = round(forecast.chain_s, 1)
     result["instances_in_flight"] = forecast.in_flight
@@ -101,6 +114,8 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
     result["assumptions"] = list(forecast.assumptions)
     if forecast.unknown:
         result["unknown"] = list(forecast.unknown)
+    if forecast.changed_roles:
+        result["at_most"] = list(forecast.changed_roles)
     result["spent"] = actual(plan, runs.values()).as_json()
     result["planned"] = result["actual"] = None
     compared = planned_and_actual(plan, runs)
@@ -109,6 +124,15 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
         result["planned"] = _timed_json(planned, planned_s)
         result["actual"] = _timed_json(took, took_s)
     return result
+
+
+def _version_json(version: ChosenVersion) -> dict[str, Any]:
+    """Which version of its run a system's is, and for a new one what changed."""
+    row: dict[str, Any] = {"run": version.directory.name, "version": version.number}
+    if version.is_new and version.changed_from:
+        row["changed"] = list(version.changed)
+        row["changed_from"] = version.changed_from
+    return row
 
 
 def _account_json(lane: LaneForecast) -> dict[str, Any]:
@@ -155,19 +179,35 @@ def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs)
     """Print accounts, systems, kinds of steps, totals and assumptions."""
     say = partial(print_plainly, console)
     spent = actual(plan, runs.values())
-    if any(forecast.left.values()):
+    for version in plan.versions.values():
+        if version.announcement:
+            say(version.announcement)
+    reused = reused_text(forecast.all_reused)
+    if not any(forecast.left.values()):
+        say(f"Nothing is left to do: {_effort_text(spent)} so far.")
+    elif not forecast.total.calls and reused and not forecast.unknown:
+        say(f"No call is left to make. {reused}")
+    else:
         _print_table(
             console, ("account", "calls", "tokens in", "out", "cost", "time", "bound by"), _accounts(forecast)
         )
-        _print_table(
-            console, ("system", "instances", "calls", "tokens in", "out", "cost"), _systems(forecast)
-        )
+        headings: tuple[str, ...] = ("system", "instances", "calls", "tokens in", "out", "cost")
+        if reused:
+            headings += ("reused",)
+        _print_table(console, headings, _systems(forecast, with_reused=bool(reused)))
         _print_table(
             console, ("step", "by", "calls", "in/call", "out/call", "s/call", "from"), _steps(forecast.work)
         )
         time = f"at least {duration(forecast.time_s)}, bound by {forecast.binding}"
         total = _effort_text(forecast.total, forecast.most_usd)
         say(f"In all {total}; {time}. Spent before: {_effort_text(spent)}.")
+        if reused:
+            say(reused)
+        if forecast.changed_roles:
+            say(
+                f"At most: what {', '.join(forecast.changed_roles)} replies is known once it is called, and what "
+                "follows from the same replies as before is reused, too."
+            )
         for remark in _price_remarks(forecast):
             say(remark)
         if forecast.unknown:
@@ -177,8 +217,6 @@ def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs)
         say("\n- ".join(chain(["Assumed:"], forecast.assumptions)))
         if not any(work.observed for work in forecast.work):
             say("A first run with --limit 5 replaces these assumptions by measured values.")
-    else:
-        say(f"Nothing is left to do: {_effort_text(spent)} so far.")
     comparison = comparison_line(plan, runs)
     if comparison:
         say(comparison)
@@ -228,9 +266,21 @@ def _accounts(forecast: Forecast) -> Iterator[Row]:
         yield (name,) + _cells(lane.effort) + (duration(lane.time_s), lane.binding)
 
 
-def _systems(forecast: Forecast) -> Iterator[Row]:
+def _systems(forecast: Forecast, *, with_reused: bool) -> Iterator[Row]:
     for label, n_left in forecast.left.items():
-        yield (label, str(n_left)) + _cells(forecast.of(label))
+        row: Row = (label, str(n_left)) + _cells(forecast.of(label))
+        if with_reused:
+            row += (count(forecast.reused.get(label, ReusedEffort()).steps),)
+        yield row
+
+
+def reused_text(reused: ReusedEffort) -> str:
+    """Say what is taken from other runs, and what it cost there; "" if nothing is."""
+    if not reused.steps:
+        return ""
+    steps, calls = counted(reused.steps, "step"), counted(reused.calls, "call")
+    cost = money(Effort(cost_usd=reused.priced_usd, priced=reused.priced))
+    return f"Reused from other runs: {steps}; their {calls} cost {cost} there and nothing here."
 
 
 def _steps(works: Iterable[StepsForecast]) -> Iterator[Row]:
@@ -317,7 +367,9 @@ def judging_forecast_json(plan: JudgePlan, forecast: JudgingForecast) -> dict[st
             "answers_left": judge.n_left,
             "distinct": judge.n_questions,
         }
-        judges.append(row | judge.work.effort.as_json())
+        row |= judge.work.effort.as_json()
+        row["reused"] = judge.reused.as_json()
+        judges.append(row)
     accounts: list[dict[str, Any]] = []
     for lane in forecast.lanes:
         accounts.append(
@@ -331,7 +383,7 @@ def judging_forecast_json(plan: JudgePlan, forecast: JudgingForecast) -> dict[st
     return {
         "systems": [{"system": target.name, "answers": len(target.answers)} for target in plan.targets],
         "answers": plan.n_answers,
-        "total": _timed_json(forecast.total, forecast.time_s),
+        "total": _timed_json(forecast.total, forecast.time_s) | {"reused": forecast.all_reused.as_json()},
         "judges": judges,
         "accounts": accounts,
     }
@@ -341,15 +393,26 @@ def print_judging_forecast(console: Console, plan: JudgePlan, forecast: JudgingF
     """Print each judge, the total and the assumptions."""
     say = partial(print_plainly, console)
     say(f"{plan.n_answers:,} answers of {', '.join(target.name for target in plan.targets)}.")
+    if plan.version.announcement:
+        say(plan.version.announcement)
+    reused = reused_text(forecast.all_reused)
     if not forecast.total.calls:
-        say("Nothing is left that needs calls.")
+        say(f"Nothing is left that needs calls. {reused}".rstrip())
         return
     rows: list[Row] = []
     for judge in forecast.judges:
         # Equal answers are asked about once: the calls are those of the distinct ones.
         numbers = f"{judge.n_left:,}", f"{judge.n_questions:,}"
-        rows.append((judge.judge,) + numbers + _cells(judge.work.effort))
-    _print_table(console, ("judge", "left", "distinct", "calls", "tokens in", "out", "cost"), rows)
+        row: Row = (judge.judge,) + numbers + _cells(judge.work.effort)
+        if reused:
+            row += (count(judge.reused.steps),)
+        rows.append(row)
+    headings: tuple[str, ...] = ("judge", "left", "distinct", "calls", "tokens in", "out", "cost")
+    if reused:
+        headings += ("reused",)
+    _print_table(console, headings, rows)
+    if reused:
+        say(reused)
     times = [f"{lane.name} {duration(lane.time_s)}, bound by {lane.binding}" for lane in forecast.lanes]
     say(f"At least {duration(forecast.time_s)} ({'; '.join(times)}).")
     say(

@@ -118,6 +118,8 @@ class IdentityJson(TypedDict, total=False):
     judges: Texts
     """the scoring judge first"""
     nuggets_per_call: dict[str, Any] | int
+    judge_form: str
+    """what the judges were asked; absent where it was a label for every nugget"""
     agent_prompt: str
     empty_answers: str
     current_date: str

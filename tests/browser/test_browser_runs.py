@@ -96,6 +96,8 @@ def test_leaderboard_without_data_shows_the_only_one_under_its_full_address(
         page.goto(viewer.at("leaderboard"))
         expect(page.get_by_role("row").filter(has_text="orig")).to_be_visible()
         expect(page).to_have_url(re.compile(r"#/leaderboard\?data=sha"))
+        matrix = page.get_by_role("link", name="Where do they differ?")
+        expect(matrix).to_have_attribute("href", re.compile(r"#/matrix\?data=sha"))
         page.go_back()
         assert "leaderboard" not in page.url
 

@@ -9,63 +9,32 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
 from fake_provider import Remote, provider_process
-from fake_roles import chance
-from typed_commands import Cts
+from iteration_session import (
+    COMMAND,
+    CONCURRENCY,
+    FIRST_QUESTION,
+    MENDED_QUESTION,
+    Killed,
+    damaged_journals,
+    known,
+    random_moments,
+    results_of,
+    session,
+    write_data,
+    write_documents,
+    write_lab,
+    write_models,
+)
+from typed_commands import Cts, cts_in
 
-from cts_async.engine.journal import read_records
 from cts_async.runs.manifest import manifest_of
 
-ASPECTS = ("time", "place", "price")
-LAB = """
-from cts_async import role
-
-OTHER = {other!r}
-
-@role("clarifier")
-def ask(view):
-    questions = [f"Which {{aspect}} for {{view.blurred_query}}?" for aspect in {aspects!r}]
-    if view.blurred_query == "query 3":
-        questions[1] = OTHER
-    return questions[: view.k]
-"""
-COMMAND = [
-    *("run", "-m", "my_lab.py:ask", "--all", "fake", "--data", "mini.jsonl", "--gold", "gold.jsonl"),
-    *("--corpus", "docs.jsonl", "-q", "--json"),
-]
 SYSTEM = "my_lab.ask-k2"
-
-
-def intent(i: int) -> str:
-    return f"query {i} about word{i}"
-
-
-def known(i: int, question: str) -> bool:
-    """Whether the fake User Answerer knows the answer."""
-    return chance("unknown", intent(i), question) >= 0.5
-
-
-def write_data(n: int, texts: dict[int, str]) -> None:
-    """Queries and gold of `n` instances, some with another text of their nugget."""
-    rows, gold = [], []
-    for i in range(n):
-        rows.append({"id": f"q{i}", "fused_query": intent(i), "blurred_query": f"query {i}"})
-        nugget = {"id": "N1", "text": texts.get(i, f"fact {i}"), "weight": 2}
-        gold.append({"id": f"q{i}", "query": intent(i), "gold": {"nuggets": [nugget]}})
-    Path("mini.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    Path("gold.jsonl").write_text("".join(json.dumps(row) + "\n" for row in gold))
-
-
-def write_models(url: str, judge_id: str) -> None:
-    table = '[models.{name}]\nbase_url = "{url}"\nmodel = "{id}"\n'
-    tables = [
-        table.format(name="fake", url=url, id="fake-1"),
-        table.format(name="other", url=url, id=judge_id),
-    ]
-    Path("cts.toml").write_text("".join(tables))
 
 
 @pytest.fixture
@@ -101,22 +70,20 @@ def compared(cts: Cts) -> list[str]:
 
 
 def test_each_edit_costs_what_follows_from_it(cts: Cts, provider: Remote) -> None:
-    first, mended = "Which kind for query 3?", "Which size for query 3?"
+    here = Path()
     # The mended question is answered otherwise, and so leads to another search.
-    assert known(3, first) != known(3, mended)
+    assert known(3, FIRST_QUESTION) != known(3, MENDED_QUESTION)
     count = Counting(cts, provider)
-    write_models(provider.url, "other-1")
-    write_data(10, {})
-    Path("docs.jsonl").write_text(
-        '{"id": "d", "url": "http://x.test/", "title": "Facts", "text": "Facts."}\n'
-    )
-    Path("my_lab.py").write_text(LAB.format(other=first, aspects=ASPECTS))
+    write_models(here, provider.url, "other-1")
+    write_data(here, 10, {})
+    write_documents(here)
+    write_lab(here, FIRST_QUESTION)
     run = [*COMMAND, "-k", "2"]
     assert count(*run) == Counter(answer=20, rewrite=10, agent=2 * 10 + 2 * 10, judge=10 + 10)
     assert compared(cts) == [SYSTEM, "orig"]
 
     # One question in the function: its answer, a rewritten query, a search and a verdict; nothing of orig.
-    Path("my_lab.py").write_text(LAB.format(other=mended, aspects=ASPECTS))
+    write_lab(here, MENDED_QUESTION)
     assert count(*run) == Counter(answer=1, rewrite=1, agent=2, judge=1)
     assert compared(cts) == [SYSTEM, "orig"]
     second = Path(f"runs/mini-{SYSTEM}+all-fake.v2")
@@ -129,19 +96,19 @@ def test_each_edit_costs_what_follows_from_it(cts: Cts, provider: Remote) -> Non
     assert count(*run) == Counter()
 
     # One nugget: a verdict on each system's answer.
-    write_data(10, {5: "fact five"})
+    write_data(here, 10, {5: "fact five"})
     assert count(*run) == Counter(judge=2)
     assert compared(cts) == [SYSTEM, "orig"]
 
     # One instance more: that instance.
-    write_data(11, {5: "fact five"})
+    write_data(here, 11, {5: "fact five"})
     assert count(*run) == Counter(answer=2, rewrite=1, agent=2 + 2, judge=1 + 1)
     assert compared(cts) == [SYSTEM, "orig"]
 
     # Another judge: the verdicts. Its id was wrong, and is corrected: the verdicts again.
     assert count(*run, "--judge", "other") == Counter(judge=11 + 11)
     assert compared(cts) == [SYSTEM, "orig"]
-    write_models(provider.url, "other-2")
+    write_models(here, provider.url, "other-2")
     assert count(*run, "--judge", "other") == Counter(judge=11 + 11)
     assert compared(cts) == [SYSTEM, "orig"]
 
@@ -155,6 +122,25 @@ def test_each_edit_costs_what_follows_from_it(cts: Cts, provider: Remote) -> Non
 
     # Older settings resume the version that has them.
     assert count(*run) == Counter()
-    for directory in Path("runs").iterdir():
-        keys = [record["key"] for record in read_records(directory / "steps.jsonl") if record["ok"]]
-        assert len(keys) == len(set(keys)), directory
+    assert damaged_journals(here) == []
+
+
+def test_kills_between_edits_lead_to_no_other_results_and_are_paid_once(tmp_path: Path) -> None:
+    quiet, killed = tmp_path / "quiet", tmp_path / "killed"
+    quiet.mkdir()
+    killed.mkdir()
+    # The first run, and two edits after it.
+    with provider_process(unknown_share=0.5, latency_s=0.05) as provider:
+        playing = Killed(killed, provider)
+        moments = random_moments(20261126, 2, 1.0)
+        playing.play(session(provider.url)[:4:3], chain([1.2], moments))
+    with provider_process(unknown_share=0.5) as provider:
+        for edit in session(provider.url)[:4:3]:
+            edit.make(quiet)
+            assert cts_in(quiet, *edit.words).returncode == 0
+        n_calls = len(provider.seen())
+    assert results_of(killed) == results_of(quiet)
+    assert damaged_journals(killed) == []
+    assert playing.n_executed() == n_calls
+    # Each place may hold one call on its way, and one answered whose line is just being written.
+    assert max(playing.in_flight, default=0) <= 2 * CONCURRENCY

@@ -29,6 +29,7 @@ from cts_async.engine.budget import NOTHING, Budget, BudgetLimits
 from cts_async.engine.events import Cost, Event, Events, Usage
 from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.reuse import StepSource
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.step import Executed, Prices, Step, step_key
 from cts_async.errors import Interrupted, RateLimited, RejectedError, StepError, UsageError
@@ -266,16 +267,18 @@ class Cluster:
     on_event: Callable[[Event], None] = lambda event: None
     on_start: Callable[[Link], None] = lambda link: None
     budget: BudgetConfig = field(default_factory=BudgetConfig)
+    source: StepSource | None = None
+    """Where steps of other runs are looked up."""
 
     def tasks(self, files: RunFiles) -> Iterator[Task]:
-        again = len(files.journal) > 0
+        again = files.may_have_steps
         for i in range(self.n):
             if files.needs_work(f"i{i}", retry_failed=False):
                 yield Task(i, self.group(i), f"i{i}", 0, None, question=self.question(i), resumed=again)
 
     async def run(self, workers: int, meanwhile: Callable[[Head], Any] | None = None) -> None:
         """One session of the command; `meanwhile(head)` runs at the same time."""
-        files, self.links = RunFiles(self.folder), []
+        files, self.links = RunFiles(self.folder, source=self.source), []
         work = SmallWork(self.world, self.width, self.refused, self.lane, self.limits)
         _WORKS[id(work)] = work
         asked, events = self.budget, Events(self.events.append, self.on_event)
@@ -302,7 +305,7 @@ class Cluster:
 
     async def run_alone(self) -> None:
         """The same jobs on one ordinary engine, in one process."""
-        files, lines = RunFiles(self.folder), list[Any]()
+        files, lines = RunFiles(self.folder, source=self.source), list[Any]()
         lane = Lane("lane", LaneLimits(max_concurrency=64))
         bench = SmallWork(self.world, self.width).bench({"lane": lane})
 
@@ -311,7 +314,8 @@ class Cluster:
                 lines.extend(bench.lines_of(task, ended))
 
             walk = bench.walk_of(task)
-            return Job(task.group, task.id, files.journal, walk, finish, shared=task.question != 0)
+            is_shared = task.question != 0
+            return Job(task.group, task.id, files.journal, walk, finish, shared=is_shared, source=self.source)
 
         try:
             await Runner([lane], in_flight=self.width).run(map(job, self.tasks(files)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
+import shutil
 import socket
 import tempfile
 import time
@@ -25,6 +26,7 @@ from cts_async.cluster import worker as workers
 from cts_async.cluster.head import Head, WorkerCrashed, WorkerLost
 from cts_async.config import BudgetConfig
 from cts_async.engine.events import (
+    Events,
     GroupBegan,
     GroupHeldUp,
     JobEnded,
@@ -44,6 +46,7 @@ from cts_async.errors import (
     StorageFull,
     UsageError,
 )
+from cts_async.protocol.versions import Reuse
 from cts_async.watch.progress import Progress, RunGroup
 
 Meanwhile = Callable[[Head], Awaitable[None]]
@@ -145,6 +148,60 @@ def test_run_with_nothing_left_to_do_starts_no_worker(cluster: Cluster, n: int) 
     run(cluster)
     assert cluster.links == []
     assert cluster.world.begun.total() == begun == 4 * n
+
+
+# --- Steps of other runs
+
+
+def origin_of(folder: Path, n_questions: int) -> Path:
+    """A run of the first half of the jobs."""
+    before = Cluster(folder / "before", n=20, question=among(n_questions))
+    before.folder.mkdir()
+    run_virtual(before.run_alone)
+    (before.folder / "run.json").write_bytes(orjson.dumps({"identity": {"system": "s"}}))
+    return before.folder
+
+
+def beside(origin: Path, folder: Path, n_questions: int) -> Cluster:
+    """A cluster beside a copy of another run, for all of the jobs."""
+    shutil.copytree(origin, folder / origin.name)
+    cluster = Cluster(folder / "now", n=40, question=among(n_questions))
+    cluster.folder.mkdir()
+    reuse = Reuse(folder)
+    origins = reuse.origins([cluster.folder], Events())
+    assert origins is not None
+    cluster.source = reuse.source(origins, "s", sends_defaults=True)
+    return cluster
+
+
+@pytest.mark.parametrize("n_questions", [0, 5])
+def test_workers_take_the_steps_of_other_runs_that_one_process_takes(
+    tmp_path: Path, n_questions: int
+) -> None:
+    origin = origin_of(tmp_path, n_questions)
+    alone = beside(origin, tmp_path / "alone", n_questions)
+    cluster = beside(origin, tmp_path / "workers", n_questions)
+    run_virtual(alone.run_alone)
+    run(cluster, workers=2)
+    assert_same_files(cluster, alone.files())
+    # Of the other half a, b/1 and b/2 each, and c, which they share with the first half where there are questions.
+    assert cluster.world.begun == alone.world.begun
+    assert cluster.world.begun.total() == 20 * (3 if n_questions else 4)
+    reused = [sorted(reused_lines(each.folder)) for each in (alone, cluster)]
+    assert len(reused[0]) == len(alone.keys()) - alone.world.begun.total() > 60
+    # Of equal questions the job that came first is named.
+    if not n_questions:
+        assert reused[1] == reused[0]
+    assert len(reused[1]) == len(reused[0])
+    ended = [event for event in cluster.events if isinstance(event, StepEnded)]
+    assert sum(event.usage.total for event in ended) == cluster.world.spent.tokens
+    assert sum(event.reused for event in ended) >= 80 - 20 * bool(n_questions)
+
+
+def reused_lines(folder: Path) -> list[bytes]:
+    return [
+        line for line in (folder / "steps.jsonl").read_bytes().splitlines() if b'"reused":"before"' in line
+    ]
 
 
 # --- Losses

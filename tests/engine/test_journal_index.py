@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import tempfile
 import tracemalloc
 from pathlib import Path
@@ -22,6 +23,7 @@ from cts_async.engine.journal_index import (
     key_index,
     key_of,
     scan_journal,
+    scan_keys,
 )
 from cts_async.engine.step import step_key
 
@@ -224,3 +226,59 @@ def test_layers_find_what_one_index_finds_and_are_few(parts: list[list[int]]) ->
         assert layers.lookup(step_key(n)) == expected.get(n, [])
     sizes = [len(layer) for layer in layers._layers]
     assert all(2 * later <= earlier for earlier, later in itertools.pairwise(sizes))
+
+
+def keys_of(path: Path) -> journal_index.Scan:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return scan_keys(fd)
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("block", [256, 700, 1 << 18])
+def test_quick_scan_of_another_runs_journal_finds_the_same(
+    path: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    monkeypatch.setattr(journal_index, "_LARGE_BLOCK", block)
+    long = line(2, text="t" * 3 * block if block < 1000 else "t")
+    edited = line(5).replace(b'"ok":true', b'"ok": true')
+    bad_key = line(6).replace(b'{"key":"', b'{"key":"zz')
+    lines = [
+        line(1),
+        long,
+        line(3, ok=False),
+        b"garbage\n",
+        b"\n",
+        edited,
+        bad_key,
+        line(1, text="again"),
+        line(4),
+    ]
+    path.write_bytes(b"".join(lines))
+    quick, full = keys_of(path), scan_journal(path)
+    assert list(quick.index.fingerprints) == list(full.index.fingerprints)
+    assert list(quick.index.offsets) == list(full.index.offsets)
+    assert (quick.records, quick.damaged_lines) == (full.records, full.damaged_lines) == (6, [4, 5, 7])
+    # A line that is being written, short or longer than a block, is not there yet.
+    for torn in (line(7)[:-1], line(7, text="t" * 3 * block)[:-1]):
+        path.write_bytes(b"".join(lines) + torn)
+        assert list(keys_of(path).index.offsets) == list(full.index.offsets)
+        assert keys_of(path).damaged_lines == full.damaged_lines
+
+
+def test_quick_scan_holds_no_line_that_is_longer_than_any_step(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_index, "_LARGE_BLOCK", 256)
+    monkeypatch.setattr(journal_index, "MAX_LINE", 1000)
+    lines = [line(1), line(2, text="t" * 2000), line(3)]
+    path.write_bytes(b"".join(lines))
+    scan = keys_of(path)
+    assert scan.damaged_lines == [2]
+    assert sorted(scan.index.offsets) == [0, len(lines[0] + lines[1])]
+
+
+def test_quick_scan_of_nothing_is_empty(path: Path) -> None:
+    path.write_bytes(b"")
+    assert len(keys_of(path).index) == 0

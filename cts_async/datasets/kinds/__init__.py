@@ -35,7 +35,7 @@ from cts_async.datasets.io import (
     unreadable,
 )
 from cts_async.errors import InputError, UsageError, closest
-from cts_async.records import Instance
+from cts_async.records import Instance, JudgeForm
 
 _MAX_COUNTED_BYTES: Final = 16 * 1024 * 1024
 """A main file of up to 16 MiB is read, and its instances counted, when it is opened."""
@@ -87,6 +87,10 @@ class Dataset:
     """Reads what people wrote about the queries; None if the dataset has nothing of the kind."""
     more_paths: tuple[Path, ...] = ()
     """Further files that the instances come from."""
+    judge_form: JudgeForm = "nuggets"
+    """What its judges are asked by default."""
+    restriction: str = ""
+    """Why its text must not be published, as a sentence without a full stop; "" if it may."""
 
     def sha256(self) -> str:
         """Return the digest of the main file, or with further files that of their digests."""
@@ -107,6 +111,8 @@ def make_dataset(
     *,
     corpus: Path | None = None,
     annotations: Callable[[], Annotations] | None = None,
+    judge_form: JudgeForm = "nuggets",
+    restriction: str = "",
 ) -> Dataset:
     """Return a Dataset without the instances whose line of `gold` was left out.
 
@@ -128,7 +134,18 @@ def make_dataset(
         count = 0
         for _ in instances():
             count += 1
-    return Dataset(name, path, gold_path, corpus, instances, count, notes, annotations)
+    return Dataset(
+        name,
+        path,
+        gold_path,
+        corpus,
+        instances,
+        count,
+        notes,
+        annotations,
+        judge_form=judge_form,
+        restriction=restriction,
+    )
 
 
 def _with_usable_gold(instances: Instances, gold: GoldIndex) -> Iterator[Instance]:

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from cts_async import scorer
 from cts_async.errors import InputError, UsageError
+from cts_async.protocol.audit.copies import compare_copies
 from cts_async.protocol.audit.evidence import (
     OwnPrompts,
     Record,
@@ -116,8 +117,11 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
         if hash(instance) not in audited:
             audited.add(hash(instance))
             _audit_instance(audit, instance, instance_records, run, sources, prompts)
+    copies = compare_copies(directory)
+    audit.findings += copies.findings
     audit.notes = (
         *sources.notes,
+        *copies.notes(),
         *_damage(records),
         *_contradictions(directory),
         *loss_notes(manifest),

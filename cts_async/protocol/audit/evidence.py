@@ -68,7 +68,7 @@ class RecordsByInstance:
         offset = 0
         with self.path.open("rb", buffering=1 << 20) as file:
             for number, line in enumerate(file, 1):
-                record = _parsed_line(line)
+                record = parsed_line(line)
                 if record is None:
                     self.damaged_lines.append(number)
                 elif audited.fullmatch(record["step"]):
@@ -84,13 +84,13 @@ class RecordsByInstance:
                 records = []
                 for offset in offsets:
                     file.seek(offset)
-                    record = _parsed_line(file.readline())
+                    record = parsed_line(file.readline())
                     if record is not None:
                         records.append(record)
                 yield instance, records
 
 
-def _parsed_line(line: bytes) -> Record | None:
+def parsed_line(line: bytes) -> Record | None:
     """Return a whole line as a record; None for a damaged one."""
     try:
         record = foreign_json.loads(line)

@@ -294,10 +294,11 @@ class Corpus:
         """Close the file; called when the corpus is garbage collected, too."""
 
     @classmethod
-    def open(cls, path: Path, cache_dir: Path | None = None) -> Self:
+    def open(cls, path: Path, cache_dir: Path | None = None, *, stores: bool = True) -> Self:
         """Index the file at `path`, or load its index if this content was indexed before.
 
-        The index is cached in `cache_dir` (by default `$XDG_CACHE_HOME/cts_async/corpus`) if that can be written.
+        The index is cached in `cache_dir` (by default `$XDG_CACHE_HOME/cts_async/corpus`) if that can be written, and
+        unless not `stores`.
         Raises InputError naming line and field of an invalid document.
         """
         try:
@@ -316,7 +317,7 @@ class Corpus:
                 after = os.fstat(stream.fileno())
                 if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
                     raise InputError(path, "changed while it was being indexed")
-                if folder is not None and not store_index(index, folder):
+                if not stores or (folder is not None and not store_index(index, folder)):
                     folder = None
                 return cls(path, stream, index, from_cache=False, folder=folder)
         except IsADirectoryError:
@@ -410,8 +411,12 @@ class CorpusBackend:
     name: Final = "corpus"
     engine: Final = ""
 
-    def __init__(self, path: Path, cache_dir: Path | None = None, *, snippet_chars: int = 240) -> None:
-        self._path, self._cache_dir, self._snippet_chars = path, cache_dir, snippet_chars
+    def __init__(
+        self, path: Path, cache_dir: Path | None = None, *, snippet_chars: int = 240, stores: bool = True
+    ) -> None:
+        """`cache_dir` and `stores` as in `Corpus.open`."""
+        self._path, self._snippet_chars = path, snippet_chars
+        self._open = partial(Corpus.open, path, cache_dir, stores=stores)
         self._corpus: Corpus | None = None
         self._opening = anyio.Lock()
 
@@ -420,7 +425,7 @@ class CorpusBackend:
         # Instances begin at the same time: one of them indexes, the others wait for it.
         async with self._opening:
             if self._corpus is None:
-                self._corpus = await anyio.to_thread.run_sync(Corpus.open, self._path, self._cache_dir)
+                self._corpus = await anyio.to_thread.run_sync(self._open)
             return self._corpus
 
     async def search(self, query: str, limit: int) -> list[Hit]:

@@ -1,0 +1,217 @@
+"""Right or wrong: InteractComp's made-up tasks through a whole run, its judges' form, the audit, and another judge."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from audited_runs import copied, plant
+from fake_provider import FakeProvider, Settings
+from made_interactcomp import encrypted_file, made_tasks
+from written_files import read_lines
+
+from cts_async.config import JudgeConfig, RunConfig
+from cts_async.engine.events import Events
+from cts_async.engine.journal import read_records
+from cts_async.engine.step import step_key
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.audit import audit_run
+from cts_async.protocol.judge import LexicalJudge, check_form
+from cts_async.protocol.plan import make_plan
+from cts_async.protocol.rejudge import plan_judging, run_judging
+from cts_async.protocol.run import run_plan
+from cts_async.protocol.views import JudgeView
+from cts_async.records import Nugget
+from cts_async.scorer import score_file
+
+N = 4
+SYSTEMS = ("orig", "gold", "fake-k1")
+
+
+def config_file(folder: Path, url: str) -> Path:
+    path = folder / "cts.toml"
+    names = ("fake", "other")
+    path.write_text("".join(f'[models.{name}]\nbase_url = "{url}"\nmodel = "{name}-1"\n' for name in names))
+    return path
+
+
+def run_tasks(folder: Path, **options: Any) -> tuple[dict[str, Path], int]:
+    """Run or resume orig, gold and a Clarifier over the made-up tasks; the directories by system, and the calls made."""
+    data, corpus = folder / "tasks.jsonl", folder / "corpus.jsonl"
+    if not data.exists():
+        encrypted_file(data, 210)
+        documents = []
+        for task in made_tasks(N):
+            # Found by the words of its context, which the question does not have.
+            text = f"{task['context']} {task['answer']} is known for it."
+            documents.append(
+                {
+                    "id": str(task["id"]),
+                    "url": f"https://made.example/{task['id']}",
+                    "title": "",
+                    "text": text,
+                }
+            )
+        corpus.write_bytes(b"\n".join(map(orjson.dumps, documents)))
+
+    async def main() -> tuple[dict[str, Path], int]:
+        async with FakeProvider(Settings(unknown_share=0.0)) as provider:
+            catalogue = load_catalogue(config_file(folder, provider.url))
+            given: dict[str, Any] = {"references": ("orig", "gold"), "limit": N} | options
+            config = RunConfig(
+                models=("fake",),
+                every_role="fake",
+                data=f"interactcomp:{data}",
+                corpus=corpus,
+                runs_dir=folder / "runs",
+                **given,
+            )
+            plan = make_plan(config, catalogue, {})
+            await run_plan(plan, {}, Events())
+            return {system.label: path for system, path in plan.systems.items()}, provider.stats()["requests"]
+
+    return asyncio.run(main())
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Path]]:
+    folder = tmp_path_factory.mktemp("interactcomp")
+    runs, _ = run_tasks(folder)
+    return folder, runs
+
+
+def test_labels_are_full_or_none_and_the_score_is_accuracy(world: tuple[Path, dict[str, Path]]) -> None:
+    _, runs = world
+    assert tuple(sorted(runs)) == tuple(sorted(SYSTEMS))
+    for run in runs.values():
+        n_right = 0
+        for line in read_lines(run / "results.jsonl"):
+            (nugget,) = line["nuggets"]
+            answer = made_tasks(N)[int(line["id"]) - 1]["answer"]
+            assert nugget["coverage"] == ("full" if answer in line["answer"] else "none")
+            assert nugget["weight"] == 3
+            n_right += nugget["coverage"] == "full"
+        summary = score_file(run / "results.jsonl")
+        assert (summary.n_scored, summary.mean) == (N, 100 * n_right / N)
+        identity = json.loads((run / "run.json").read_text())["identity"]
+        assert identity["judge_form"] == "match"
+        assert not any(name.startswith("judge.") for name in identity["prompts"])
+        assert (run / "prompts" / "match.en.txt").exists()
+    # Told the context, the agent finds the document of each task: the ceiling.
+    assert score_file(runs["gold"] / "results.jsonl").mean == 100
+
+
+def test_run_is_resumed_without_a_call_and_another_form_reuses_all_but_the_judge(tmp_path: Path) -> None:
+    runs, n_calls = run_tasks(tmp_path, limit=2, references=())
+    assert n_calls == 2 * (1 + 1 + 1 + 2 + 1)  # clarify, answer, rewrite, two turns of the agent, judge
+    assert run_tasks(tmp_path, limit=2, references=()) == (runs, 0)
+    other, n_calls = run_tasks(tmp_path, limit=2, references=(), judge_form="nuggets")
+    assert n_calls == 2
+    manifest = json.loads((other["fake-k1"] / "run.json").read_text())
+    assert "judge_form" not in manifest["identity"]
+    assert any("judge" in change for change in manifest["changed"])
+
+
+def test_only_the_user_sees_the_context_and_judges_see_the_question(
+    world: tuple[Path, dict[str, Path]],
+) -> None:
+    folder, runs = world
+    for run in runs.values():
+        audit = audit_run(run, f"interactcomp:{folder / 'tasks.jsonl'}")
+        assert (audit.held, audit.n_held, audit.n_leaks) == (True, N, 0), audit.findings
+    # The question alone is what the judge's step is keyed on: its digest is that of the three texts that it may see.
+    task = made_tasks(1)[0]
+    (line,) = [line for line in read_lines(runs["orig"] / "results.jsonl") if line["id"] == "1"]
+    seen = {"query": task["question"], "correct_answer": task["answer"], "candidate_answer": line["answer"]}
+    digests = set()
+    for record in read_records(runs["orig"] / "steps.jsonl"):
+        if record["step"] == "judge/fake":
+            digests.add(record["request"]["on_record"])
+    assert step_key(seen)[:16] in digests
+    assert line["fused_query"] == f"{task['question']}\n{task['context']}"
+
+
+def test_planted_leak_of_the_context_is_found(world: tuple[Path, dict[str, Path]], tmp_path: Path) -> None:
+    folder, runs = world
+    run = copied(runs["fake-k1"], tmp_path)
+
+    def leak(record: dict[str, Any]) -> None:
+        record["request"]["fields"]["blurred_query"] += " " + made_tasks(1)[0]["context"]
+
+    plant(run, "1", "clarify", leak)
+    audit = audit_run(run, f"interactcomp:{folder / 'tasks.jsonl'}")
+    assert not audit.held
+    leaks = [finding for finding in audit.findings if finding.level == "leak" and finding.instance == "1"]
+    assert leaks
+    assert all(finding.violates for finding in leaks)
+
+
+def test_another_judge_is_asked_in_the_form_of_the_run(world: tuple[Path, dict[str, Path]]) -> None:
+    folder, runs = world
+
+    async def judge(**options: Any) -> None:
+        async with FakeProvider(Settings()) as provider:
+            config = JudgeConfig(judges=("other",), runs=(runs["gold"],), **options)
+            plan = plan_judging(config, load_catalogue(config_file(folder, provider.url)), {})
+            await run_judging(plan, {}, Events())
+
+    asyncio.run(judge())
+    for line in read_lines(runs["gold"] / "judgments" / "other.jsonl"):
+        assert [nugget["coverage"] for nugget in line["nuggets"]] == ["full"]
+    with pytest.raises(UsageError, match="asked in the form match; for another one repeat its cts run"):
+        asyncio.run(judge(judge_form="nuggets"))
+
+
+def test_candidates_are_judged_right_or_wrong(tmp_path: Path) -> None:
+    gold, answers = tmp_path / "gold.jsonl", tmp_path / "answers.jsonl"
+    rows = [
+        {"id": f"q{n}", "query": f"who is {n}", "nuggets": [{"id": "N1", "text": f"Ada {n}", "weight": 3}]}
+        for n in (1, 2)
+    ]
+    gold.write_text("\n".join(map(json.dumps, rows)))
+    answers.write_text('{"id": "q1", "answer": "It is Ada 1."}\n{"id": "q2", "answer": "It is Bo."}\n')
+    out = tmp_path / "judged"
+
+    async def judge() -> None:
+        async with FakeProvider(Settings()) as provider:
+            config = JudgeConfig(
+                judges=("other",),
+                judge_form="match",
+                gold=gold,
+                candidates=str(answers),
+                out=out,
+                lexical=True,
+            )
+            plan = plan_judging(config, load_catalogue(config_file(tmp_path, provider.url)), {})
+            await run_judging(plan, {}, Events())
+
+    asyncio.run(judge())
+    for file in (out / "per_item.jsonl", out / "judgments" / "lexical.jsonl"):
+        labels = {line["id"]: line["nuggets"][0]["coverage"] for line in read_lines(file)}
+        assert labels == {"q1": "full", "q2": "none"}
+    assert json.loads((out / "run.json").read_text())["identity"]["judge_form"] == "match"
+
+
+def test_form_needs_one_nugget_and_no_code_of_the_users() -> None:
+    check_form("nuggets", ["mine"], {"mine"}, [3, 0])
+    check_form("match", ["gpt"], {"mine"}, [1, 1])
+    with pytest.raises(UsageError, match="exactly one nugget"):
+        check_form("match", ["gpt"], (), [1, 2])
+    with pytest.raises(UsageError, match="mine is code of yours"):
+        check_form("match", ["mine"], {"mine"}, [1])
+
+
+def test_lexical_judge_wants_every_word_of_the_answer() -> None:
+    nuggets = (Nugget("answer", "The answer is Quillmere Works Ltd Ten", 3.0),)
+    for answer, label in (
+        ("quillmere works ltd ten", "full"),
+        ("Quillmere Works Ltd", "none"),  # three of four words: nearly right is wrong
+        ("the answer is here", "none"),
+    ):
+        judgment = asyncio.run(LexicalJudge(form="match").judge(None, JudgeView("q", nuggets, answer)))  # type: ignore[arg-type]
+        assert judgment.coverage == (("answer", label),)
