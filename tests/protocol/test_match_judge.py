@@ -21,9 +21,10 @@ from cts_async.engine.step import step_key
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
-from cts_async.protocol.judge import LexicalJudge, check_form
+from cts_async.protocol.dry_walk import unasked_resources
+from cts_async.protocol.judge import LexicalJudge, MatchJudge, check_form
 from cts_async.protocol.plan import make_plan
-from cts_async.protocol.rejudge import plan_judging, run_judging
+from cts_async.protocol.rejudge import forecast_judging, plan_judging, run_judging
 from cts_async.protocol.run import run_plan
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Nugget
@@ -115,6 +116,16 @@ def test_run_is_resumed_without_a_call_and_another_form_reuses_all_but_the_judge
     manifest = json.loads((other["fake-k1"] / "run.json").read_text())
     assert "judge_form" not in manifest["identity"]
     assert any("judge" in change for change in manifest["changed"])
+
+
+def test_forecast_asks_in_the_form_of_the_run(world: tuple[Path, dict[str, Path]]) -> None:
+    folder, runs = world
+    catalogue = load_catalogue(config_file(folder, "http://127.0.0.1:9"))
+    config = JudgeConfig(judges=("other",), runs=(runs["orig"],))
+    plan = plan_judging(config, catalogue, {})
+    judge = unasked_resources(plan, {}, Events()).judge("other")
+    assert isinstance(judge, MatchJudge)
+    assert forecast_judging(plan).total.calls == N
 
 
 def test_only_the_user_sees_the_context_and_judges_see_the_question(
