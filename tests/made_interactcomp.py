@@ -9,8 +9,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-N_TASKS, N_ENGLISH = 210, 140
-"""As many as the published file has, and as many of them in English."""
+N_TASKS = 210
+"""As many as the published file has; every third is in Chinese, as a third of those is."""
 DOMAINS = ("Ferries", "Lighthouses", "Markets", "Bridges", "Choirs", "Orchards", "Trams", "Kites", "Wells")
 CANARY = "made-up:canary:c0ffee"
 
@@ -20,7 +20,7 @@ Task = dict[str, Any]
 def made_task(number: int) -> Task:
     """Return the plain task with this id, from 1; every text of it is unlike those of all others."""
     domain = DOMAINS[number % len(DOMAINS)]
-    if number <= N_ENGLISH:
+    if number % 3:
         question = f"Which quiet {domain.lower()} project no. {number} has a blue emblem and a yearly fair?"
         answer = f"Quillmere Works {number}"
         context = f"It was founded by the glassblower Ondrej{number} and lies beside lake Varn{number}."

@@ -43,6 +43,14 @@ def report(
     plot_format: Annotated[
         str, option(RESULTS, metavar="LIST", help="Formats of the figures: svg, png, pdf.")
     ] = "svg,png",
+    mask: Annotated[
+        bool,
+        option(
+            RESULTS,
+            "--mask",
+            help="Leave out all texts: queries, questions, answers, nuggets, errors' messages.",
+        ),
+    ] = False,
     corpus: options.Documents = None,
     qrels: options.Qrels = "intent:10",
     relevance_level: options.RelevanceLevel = 1,
@@ -90,6 +98,7 @@ def report(
         tables=tables,
         plots=plots,
         formats=formats,
+        mask=mask,
         judges=[judge] if judge else [],
         baseline=baseline,
         evaluate_talks=evaluate_talks,

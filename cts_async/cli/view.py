@@ -86,6 +86,8 @@ def _export(library: Library, target: Path, *, browser: bool) -> None:
     n_pages = f"{counted(exported.n_runs, 'run')}, {counted(exported.n_instances, 'instance')}"
     page = unbroken(str(target / exported.page.name))
     print_line(f"exported {n_pages}, {exported.n_bytes / 1e6:,.1f} MB: {page}")
+    for restriction in exported.restrictions:
+        print_line(restriction)
     if browser:
         import webbrowser
 

@@ -20,7 +20,7 @@ from cts_async.analysis.retrieval import NOBODY_ASKED, Cell, TurnRetrieval
 from cts_async.analysis.summary import RunSummary, summarise_runs
 from cts_async.errors import InputError, UsageError
 from cts_async.pages.instance import instance_page
-from cts_async.records import Caveat
+from cts_async.records import UNKNOWN, Caveat
 from cts_async.runs.files import is_conversation, is_gold_build
 from cts_async.runs.finished import read_runs
 from cts_async.runs.gold_texts import GoldTexts
@@ -41,6 +41,7 @@ from cts_async.tables.comparison import (
     reference_of,
 )
 from cts_async.tables.diagnosis import DiagnosisReport, board_losses, diagnose_board, losses_table
+from cts_async.tables.output import counted
 from cts_async.tables.published import Published, compare_with_paper, is_hard518, published_tables
 from cts_async.tables.statistics import diagnosis_tables
 from cts_async.tables.table import DataTable, Row, free_name, with_caveats
@@ -333,16 +334,18 @@ class GroupedTable:
     table: DataTable
 
 
-def all_tables(gathered: Gathered, names_in_use: set[str]) -> tuple[GroupedTable, ...]:
+def all_tables(gathered: Gathered, names_in_use: set[str], *, mask: bool = False) -> tuple[GroupedTable, ...]:
     """Return the tables of one group that have rows, with names that are valid for files and anchors, and not in use.
 
     The names are added to `names_in_use`. A table of one of several groups has the group in its title. A table of
-    scores that say nothing about a model says so in a remark and in every row.
+    scores that say nothing about a model says so in a remark and in every row. With `mask` no cell quotes a reply.
     """
     grouped: list[GroupedTable] = []
     for group, table in _tables_by_group(gathered):
         if not table.rows:
             continue
+        if mask:
+            table = _without_quotations(table)
         table = _with_names(table, gathered.names)
         if group in _SCORED_GROUPS and gathered.caveats:
             table = _mark_caveats(table, gathered)
@@ -353,6 +356,21 @@ def all_tables(gathered: Gathered, names_in_use: set[str]) -> tuple[GroupedTable
             table = replace(table, title=f"{table.title} ({gathered.heading})")
         grouped.append(GroupedTable(group, replace(table, name=free_name(table.name, names_in_use))))
     return tuple(grouped)
+
+
+_QUOTING: Final = "example"
+"""The column of failures that has an error's message, which may quote the reply that was refused."""
+
+
+def _without_quotations(table: DataTable) -> DataTable:
+    """Return a table without the column whose cells may hold texts of the data."""
+    columns = [column for column in table.columns if column.heading != _QUOTING]
+    if len(columns) == len(table.columns):
+        return table
+    rows: list[Row] = []
+    for row in table.rows:
+        rows.append({name: value for name, value in row.items() if name != _QUOTING})
+    return replace(table, columns=columns, rows=rows)
 
 
 def _with_names(table: DataTable, names: Mapping[str, str]) -> DataTable:
@@ -454,6 +472,13 @@ def caveat_lines(gathered: Gathered) -> Iterator[str]:
         yield sentence
 
 
+def restriction_lines(gathered: Gathered) -> Iterator[str]:
+    """Yield a sentence for each reason why texts of the data must not be published."""
+    yield from dict.fromkeys(
+        run.manifest.restriction for _, run in all_runs(gathered) if run.manifest.restriction
+    )
+
+
 # Instances opened in a report: what was asked, answered, rewritten and judged, read from the files of a run
 
 FEW_SYSTEMS: Final = 3
@@ -485,6 +510,49 @@ class OpenedRun:
     baseline: str
     caveat: Caveat
     instances: tuple[OpenedInstance, ...]
+
+
+MASKED: Final = "Queries, questions, answers and the texts of nuggets are left out (--mask)."
+
+
+def masked(run: OpenedRun) -> OpenedRun:
+    """Return a run whose instances have none of the data's texts, and none that were made of them."""
+    instances = [replace(instance, page=_masked_page(instance.page)) for instance in run.instances]
+    return replace(run, instances=tuple(instances))
+
+
+def _masked_page(page: Json) -> Json:
+    turns: list[Json] = []
+    for turn in page["turns"]:
+        offered = [_masked_text(text) for text in turn["offered"]]
+        answers = [_masked_text(text) for text in turn["answers"]]
+        turns.append(turn | {"offered": offered, "answers": answers, "query": _masked_text(turn["query"])})
+    nuggets = [nugget | {"text": _masked_text(nugget["text"])} for nugget in page["nuggets"]]
+    searched = _masked_text(page["rewritten_query"])
+    segments: list[Json] = []
+    if searched:
+        segments = [{"text": searched, "added": False}]
+    # Only what the report shows: whatever a later page has besides is left out until somebody decides about it.
+    return {
+        "id": page["id"],
+        "mode": page["mode"],
+        "fused_query": _masked_text(page["fused_query"]),
+        "blurred_query": _masked_text(page["blurred_query"]),
+        "turns": turns,
+        "further": [],
+        "rewritten_query": searched,
+        "rewritten": segments,
+        "answer": _masked_text(page["answer"]),
+        "scores": page["scores"],
+        "nuggets": nuggets,
+    }
+
+
+def _masked_text(text: str | None) -> str | None:
+    """Return how long a text is; what tells nothing of the data, no text and "unknown", as it is."""
+    if not text or text == UNKNOWN:
+        return text
+    return f"[{counted(len(text), 'character')} left out]"
 
 
 def open_instances(gathered: Gathered) -> tuple[tuple[OpenedRun, ...], tuple[str, ...]]:

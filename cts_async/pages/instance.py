@@ -87,7 +87,7 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, other_runs: Sequence[s
     n_events: int | None = None
     if run.journal_ready:
         n_events = len(search_events(run, id))
-    return {
+    page: Json = {
         "run": run.place.name,
         "id": id,
         "fused_query": intent,
@@ -116,6 +116,9 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, other_runs: Sequence[s
         "spending": _spending(run, id),
         "tools": {kind: label._asdict() for kind, label in every_tool().labels().items()},
     }
+    if run.manifest.restriction:
+        page["restriction"] = run.manifest.restriction
+    return page
 
 
 def _spending(run: OpenRun, id: str) -> Json | None:

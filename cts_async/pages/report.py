@@ -29,6 +29,7 @@ from cts_async.pages.contents import (
     caveat_lines,
     contradictions,
     named_runs,
+    restriction_lines,
 )
 from cts_async.pages.markup import (
     Markup,
@@ -736,7 +737,13 @@ def _findings(contents: ReportContents, figure_heading: str) -> Iterator[Node]:
     """What a group shows first: warnings, the answer in a sentence, the best figure, the headline, notes."""
     gathered = contents.gathered
     recomputed = contradictions(gathered)
-    for warning in chain(caveat_lines(gathered), tool_notices(named_runs(gathered)), recomputed):
+    warnings = chain(
+        restriction_lines(gathered),
+        caveat_lines(gathered),
+        tool_notices(named_runs(gathered)),
+        recomputed,
+    )
+    for warning in warnings:
         yield untrusted(warning, "p", class_="warning", role="note")
     if gathered.compared:
         answer = answer_sentence(gathered.compared)

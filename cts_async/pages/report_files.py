@@ -5,13 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 from cts_async.analysis.retrieval import TurnRetrieval
 from cts_async.errors import UsageError
-from cts_async.pages.contents import Gathered, all_tables, gather, open_instances, open_talks
+from cts_async.pages.contents import (
+    MASKED,
+    Gathered,
+    all_tables,
+    gather,
+    masked,
+    open_instances,
+    open_talks,
+    restriction_lines,
+)
 from cts_async.pages.plots import Drawn, Figure, check_export, figures, write_figures
 from cts_async.pages.report import GROUP_MARK, Origin, ReportContents, write_report
 from cts_async.runs.files import REPORT
@@ -28,11 +38,13 @@ def make_report(
     tables: Path | None = None,
     plots: Path | None = None,
     formats: Sequence[str] = (),
+    mask: bool = False,
     **settings: Any,
 ) -> Iterator[str]:
     """Write the report, tables and plots; yield a line about each. Raises UsageError, StorageFull.
 
-    `settings` are those of `gather`.
+    With `mask` none of them has a text of the data, or one that was made of it: queries, answers, nuggets. `settings`
+    are those of `gather`.
     """
     for option, folder in (("--tables", tables), ("--plots", plots)):
         if folder is not None and folder.is_file():
@@ -46,7 +58,7 @@ def make_report(
     if out is None:
         out = default_path(gathered)
         _check_writable(out)
-    contents = _contents(gathered)
+    contents = _contents(gathered, mask=mask)
     write_report(out, contents, origin)
     drawn_figures = [figure for group in contents.groups for figure in group.drawn.figures]
     n_opened_instances = 0
@@ -58,6 +70,8 @@ def make_report(
     n_tables = counted(n_all_tables, "table")
     n_opened = counted(n_opened_instances, "instance")
     yield plain(f"{out}: {n_figures}, {n_tables}, {n_opened} opened")
+    for restriction in dict.fromkeys(chain.from_iterable(map(restriction_lines, gathered.groups))):
+        yield plain(restriction)
     for note in gathered.common_notes:
         yield plain(note)
     for gathered_group in gathered.groups:
@@ -73,17 +87,21 @@ def make_report(
         yield plain(f"{plots}: {n_figures} in {counted(len(images), 'file')}")
 
 
-def _contents(gathered: Gathered) -> ReportContents:
+def _contents(gathered: Gathered, *, mask: bool) -> ReportContents:
     """Draw the figures, make the tables and open the instances of each group."""
     names_in_use: set[str] = set()
     contents: list[ReportContents] = []
     for number, group in enumerate(gathered.groups, start=1):
         opened, notes = open_instances(group)
         opened += tuple(open_talks(group))
+        if mask:
+            opened, notes = tuple(map(masked, opened)), (*notes, MASKED)
         drawn = _figures(group)
         if group.heading:
             drawn = _of_group(drawn, group.heading, number)
-        contents.append(ReportContents(group, all_tables(group, names_in_use), drawn, opened, notes))
+        contents.append(
+            ReportContents(group, all_tables(group, names_in_use, mask=mask), drawn, opened, notes)
+        )
     first, *others = contents
     return replace(first, others=tuple(others))
 

@@ -172,6 +172,7 @@ def unasked_resources(plan: CommandPlan, environ: Mapping[str, str], events: Eve
     resources = Resources(plan.prompts, models, environ, events, plan.config.max_outage_s)
     resources.as_published = isinstance(plan, Plan) and plan.config.as_published
     resources.fixed_temperature = plan.fixed_temperature
+    resources.judge_form = plan.judge_form
     for name, spec in plan.specs.items():
         lane = resources.lane(spec.account, name, lane_limits_of(spec, plan.config.max_outage_s))
         models[name] = Model(spec, client, lane)

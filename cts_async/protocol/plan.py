@@ -263,13 +263,16 @@ class SystemsPlan(CommandPlan):
         corpus = None
         if self.search and self.search.corpus:
             corpus = str(self.search.corpus)
-        return {
+        notes: dict[str, Any] = {
             "spec": self.config.data,
             "path": str(self.dataset.path),
             "gold": None,
             "fields": dict(self.config.fields),
             "corpus": corpus,
         }
+        if self.dataset.restriction:
+            notes["restriction"] = self.dataset.restriction
+        return notes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

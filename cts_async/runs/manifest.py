@@ -35,7 +35,7 @@ from pydantic.dataclasses import dataclass
 from pydantic_core import PydanticUseDefault
 
 from cts_async import foreign_json
-from cts_async.errors import InputError
+from cts_async.errors import InputError, cut_end
 from cts_async.foreign_json import as_float, as_object, as_text
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat, is_one_line
 from cts_async.safe_files import read_file
@@ -114,6 +114,10 @@ _Amount = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=Tru
 _NullableName = Annotated[_Name, _Nullable]
 _NullablePath = Annotated[_Path, _Nullable]
 # Of any form: what is not of the type counts as absent for strict readers, too, since no result depends on it.
+_RESTRICTION_CHARS: Final = 300
+_KEEP_TEXTS: Final = (
+    "Keep queries, answers, nuggets and traces to yourself: cts report --mask writes a report without texts."
+)
 _AnyText = Annotated[str, BeforeValidator(_text)]
 _AnyObject = Annotated[Mapping[str, Any], BeforeValidator(as_object)]
 _Truth = Annotated[bool, BeforeValidator(bool)]
@@ -226,6 +230,8 @@ class DataFiles(_Part):
     fields: Annotated[Mapping[str, str], _Nullable] = Field(default={}, description="an object of names")
     notes: Annotated[tuple[str, ...], _Nullable] = Field(default=(), description="a list of texts")
     skip_bad_gold: _Truth = False
+    restriction: _AnyText = ""
+    """Why their text must not be published; "" if it may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -387,6 +393,13 @@ class Manifest(_Part):
         if self.embedded:
             return SMOKE_TEST
         return ""
+
+    @property
+    def restriction(self) -> str:
+        """A sentence for whoever is about to publish what is made of the run; "" if its data's text may be published."""
+        if not self.data.restriction:
+            return ""
+        return f"{cut_end(self.data.restriction, _RESTRICTION_CHARS)}. {_KEEP_TEXTS}"
 
     @property
     def n_absent(self) -> int:

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Final
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import PromptTooLong, Unanswered, UnusableOutput
+from cts_async.foreign_json import as_object
 from cts_async.llm.apis import Message
 from cts_async.llm.json_text import split_thoughts, unknown_mark_problem
 from cts_async.llm.model import Model, ModelCall, input_tokens
@@ -360,7 +361,7 @@ class Agent:
             earlier: Mapping[str, Unrecorded] = {}
             if not retry_failures:
                 # Failures of other tools say nothing of these.
-                earlier = await ctx.recall(key, self._told_notes) or {}
+                earlier = recorded_failures(await ctx.recall(key, self._told_notes))
             failures = await self._call_tools(ctx, history, turn, number, earlier)
             unrecorded = None
             if failures:
@@ -482,6 +483,18 @@ def answered_calls(turn: ParsedTurn) -> list[RequestedCall | InvalidCall]:
 def invalid_event(call: InvalidCall) -> CallEvent:
     """What became of a call that cannot be made."""
     return CallEvent("invalid", call.raw, failed=call.reason)
+
+
+def recorded_failures(response: Any) -> dict[str, Unrecorded]:
+    """The failures that a recorded `search/told/N` has by piece; one of another form is left out, and tried again."""
+    failures: dict[str, Unrecorded] = {}
+    for name, why in as_object(response).items():
+        fields: tuple[str, ...] = ("error", "reason", "host")
+        if "extract/" in name:  # a page that was read by its words
+            fields = ("lexical",)
+        if isinstance(why, dict) and all(isinstance(why.get(field), str) for field in fields):
+            failures[name] = why
+    return failures
 
 
 def _failures_step(

@@ -66,7 +66,14 @@ def export_runs(words: Sequence[str], layout: str, out: Path, *, all_versions: b
     notes: list[str] = []
     paths = [run.path for run in find_runs(words, notes.append, all_versions=all_versions)]
     files, remarks = LAYOUTS[layout](paths)
-    return Exported(write_export(out, layout, files, [path.name for path in paths]), (*notes, *remarks))
+    written = write_export(out, layout, files, [path.name for path in paths])
+    return Exported(written, (*_restrictions(paths), *notes, *remarks))
+
+
+def _restrictions(paths: Sequence[Path]) -> list[str]:
+    """Return a sentence for each reason why texts of the runs' data must not be published."""
+    restrictions = [manifest_of(path).restriction for path in paths]
+    return [restriction for restriction in dict.fromkeys(restrictions) if restriction]
 
 
 def export_schemas(out: Path) -> Exported:
@@ -301,6 +308,12 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
             configs.append("  default: true")
     title = plain("Clarify-Then-Search runs on " + ", ".join(sorted(data)))
     warnings = ""
+    # The manifest's own words are anybody's, and this is Markdown: they are printed, and not repeated here.
+    if _restrictions(paths):
+        warnings += (
+            "\n> **Not to be published.** The text of the data behind these runs must not be published in plain form, "
+            "and it is in these files.\n"
+        )
     for caveat in caveats:
         name, _, sentence = CAVEATS[caveat].partition(": ")
         warnings += f"\n> **{name}.** {sentence[:1].upper()}{sentence[1:]}\n"

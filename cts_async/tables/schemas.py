@@ -141,6 +141,8 @@ class DataFilesJson(TypedDict, total=False):
     corpus: str | None
     skip_bad_gold: bool
     notes: Texts
+    restriction: str
+    """why the text of the data must not be published; absent where it may"""
 
 
 @_described

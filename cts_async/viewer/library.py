@@ -245,6 +245,8 @@ def _run_row(place: Place, manifest: Manifest, tally: Json, data_sha: str) -> Js
         # Why its scores say nothing about a model; "" if they do.
         "caveat": manifest.caveat,
     }
+    if manifest.restriction:
+        row["restriction"] = manifest.restriction
     row |= _version_fields(manifest)
     row |= tally
     row["n_expected"] = max(manifest.n_expected, tally["n_done"])

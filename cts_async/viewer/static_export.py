@@ -88,6 +88,8 @@ class ExportedPages:
     n_instances: int
     n_bytes: int
     page: Path
+    restrictions: tuple[str, ...] = ()
+    """Why texts of the runs' data must not be published, a sentence each."""
 
 
 def export_pages(library: Library, target: Path) -> ExportedPages:
@@ -102,9 +104,12 @@ def export_pages(library: Library, target: Path) -> ExportedPages:
         n_bytes = _write_static(folder)
         data = make_folder(folder, "data")
         n_answers: Counter[str] = Counter()
+        restrictions: dict[str, None] = {}
         for name, parameters, value in answers(library):
             n_bytes += _record(data, name, parameters, value)
             n_answers[name] += 1
+            if name == "run" and "restriction" in value["row"]:
+                restrictions[value["row"]["restriction"]] = None
         page = folder / "index.html"
         # The last: an export that was broken off does not open.
         n_bytes += _replace(page, _page())
@@ -112,7 +117,7 @@ def export_pages(library: Library, target: Path) -> ExportedPages:
         raise UsageError(f"{library.root}: {refused.message}; type the same command again") from None
     except OSError as error:
         raise write_error(target, error) from None
-    return ExportedPages(n_answers["run"], n_answers["instance"], n_bytes, page)
+    return ExportedPages(n_answers["run"], n_answers["instance"], n_bytes, page, tuple(restrictions))
 
 
 # --- What is recorded

@@ -46,10 +46,11 @@ def test_encrypted_plain_and_mixed_files_have_equal_instances(tmp_path: Path) ->
     assert dataset.count == len(instances) == 210
     for path in (plain, mixed):
         assert list(open_dataset(f"interactcomp:{path}").instances()) == instances
-    task, chinese = tasks[2], tasks[140]
-    assert instances[2].intent == f"{task['question']}\n{task['context']}"
-    assert instances[2].query == instances[2].judged_by == task["question"]
-    assert instances[140].nuggets[0].text == f"答案是{chinese['answer']}"
+    task, chinese = tasks[1], tasks[2]
+    assert instances[1].intent == f"{task['question']}\n{task['context']}"
+    assert instances[1].query == instances[1].judged_by == task["question"]
+    assert sum(instance.nuggets[0].text.startswith("答案是") for instance in instances) == 70
+    assert instances[2].nuggets[0].text == f"答案是{chinese['answer']}"
 
 
 def test_a_plain_file_needs_no_canary(tmp_path: Path) -> None:

@@ -7,75 +7,28 @@ import json
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from audited_runs import copied, plant
 from fake_provider import FakeProvider, Settings
-from made_interactcomp import encrypted_file, made_tasks
+from interactcomp_runs import N, config_file, run_tasks
+from made_interactcomp import made_tasks
 from written_files import read_lines
 
-from cts_async.config import JudgeConfig, RunConfig
+from cts_async.config import JudgeConfig
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_records
 from cts_async.engine.step import step_key
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
-from cts_async.protocol.judge import LexicalJudge, check_form
-from cts_async.protocol.plan import make_plan
-from cts_async.protocol.rejudge import plan_judging, run_judging
-from cts_async.protocol.run import run_plan
+from cts_async.protocol.dry_walk import unasked_resources
+from cts_async.protocol.judge import LexicalJudge, MatchJudge, check_form
+from cts_async.protocol.rejudge import forecast_judging, plan_judging, run_judging
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Nugget
 from cts_async.scorer import score_file
 
-N = 4
 SYSTEMS = ("orig", "gold", "fake-k1")
-
-
-def config_file(folder: Path, url: str) -> Path:
-    path = folder / "cts.toml"
-    names = ("fake", "other")
-    path.write_text("".join(f'[models.{name}]\nbase_url = "{url}"\nmodel = "{name}-1"\n' for name in names))
-    return path
-
-
-def run_tasks(folder: Path, **options: Any) -> tuple[dict[str, Path], int]:
-    """Run or resume orig, gold and a Clarifier over the made-up tasks; the directories by system, and the calls made."""
-    data, corpus = folder / "tasks.jsonl", folder / "corpus.jsonl"
-    if not data.exists():
-        encrypted_file(data, 210)
-        documents = []
-        for task in made_tasks(N):
-            # Found by the words of its context, which the question does not have.
-            text = f"{task['context']} {task['answer']} is known for it."
-            documents.append(
-                {
-                    "id": str(task["id"]),
-                    "url": f"https://made.example/{task['id']}",
-                    "title": "",
-                    "text": text,
-                }
-            )
-        corpus.write_bytes(b"\n".join(map(orjson.dumps, documents)))
-
-    async def main() -> tuple[dict[str, Path], int]:
-        async with FakeProvider(Settings(unknown_share=0.0)) as provider:
-            catalogue = load_catalogue(config_file(folder, provider.url))
-            given: dict[str, Any] = {"references": ("orig", "gold"), "limit": N} | options
-            config = RunConfig(
-                models=("fake",),
-                every_role="fake",
-                data=f"interactcomp:{data}",
-                corpus=corpus,
-                runs_dir=folder / "runs",
-                **given,
-            )
-            plan = make_plan(config, catalogue, {})
-            await run_plan(plan, {}, Events())
-            return {system.label: path for system, path in plan.systems.items()}, provider.stats()["requests"]
-
-    return asyncio.run(main())
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +68,16 @@ def test_run_is_resumed_without_a_call_and_another_form_reuses_all_but_the_judge
     manifest = json.loads((other["fake-k1"] / "run.json").read_text())
     assert "judge_form" not in manifest["identity"]
     assert any("judge" in change for change in manifest["changed"])
+
+
+def test_forecast_asks_in_the_form_of_the_run(world: tuple[Path, dict[str, Path]]) -> None:
+    folder, runs = world
+    catalogue = load_catalogue(config_file(folder, "http://127.0.0.1:9"))
+    config = JudgeConfig(judges=("other",), runs=(runs["orig"],))
+    plan = plan_judging(config, catalogue, {})
+    judge = unasked_resources(plan, {}, Events()).judge("other")
+    assert isinstance(judge, MatchJudge)
+    assert forecast_judging(plan).total.calls == N
 
 
 def test_only_the_user_sees_the_context_and_judges_see_the_question(

@@ -15,7 +15,7 @@ from cts_async.errors import PromptTooLong, RejectedError, StepError, ToolError,
 from cts_async.llm.model import ModelCall, input_tokens
 from cts_async.records import Trace
 from cts_async.runs.results import search_json
-from cts_async.search.agent import Agent, AgentTurn
+from cts_async.search.agent import Agent, AgentTurn, recorded_failures
 from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import AgentSettings, Tools
 
@@ -286,6 +286,22 @@ def test_demand_for_answer_survives_dropped_response(tmp_path: Path) -> None:
 def test_other_refusals_fail_the_search(tmp_path: Path, limit: int, error: RejectedError) -> None:
     ended = run_agent(tmp_path, Narrow(*LOOKS, ANSWER, limit=limit, error=error), Documents(long=True))
     assert isinstance(ended, RejectedError)
+
+
+@pytest.mark.parametrize("response", [None, [], "text", 5, {"1/": None}, {"1/": "why"}, {"1/": {"error": 1}}])
+def test_failures_recorded_in_another_form_are_tried_again(response: object) -> None:
+    assert recorded_failures(response) == {}
+
+
+def test_recorded_failures_are_those_that_the_agent_was_told_of() -> None:
+    failed = {"error": "no page", "reason": "http 404", "host": "x.test"}
+    recorded = {
+        "1/": failed,
+        "2/extract/1": {"lexical": "too long"},
+        "2/extract/2": failed,
+        "3/": {"lexical": "x"},
+    }
+    assert recorded_failures(recorded) == {"1/": failed, "2/extract/1": {"lexical": "too long"}}
 
 
 # --- As published

@@ -3,7 +3,7 @@
 import { fill, h, untrusted, visible } from "./dom.js";
 import { isLong, longText, passage } from "./longtext.js";
 import { coverageStrip } from "./nuggets.js";
-import { caveatNotes, contradictionNotes, copyButton, facts, scoreBar } from "./parts.js";
+import { caveatNotes, contradictionNotes, copyButton, facts, restrictionNotes, scoreBar } from "./parts.js";
 import { t } from "./words.js";
 
 /** What an instance is called: its underspecified query, or what there is instead. */
@@ -11,8 +11,8 @@ export const titleOf = (page) => page.blurred_query || page.fused_query || page.
 
 /** q and q*, side by side; one of them where there is only one. */
 export function queries(page) {
-  return h("div", { class: "pair" },
-    query(t("blurred"), page.blurred_query, t("blurredNote")), query(t("fused"), page.fused_query, t("fusedNote")));
+  return [restrictionNotes([page.restriction]), h("div", { class: "pair" },
+    query(t("blurred"), page.blurred_query, t("blurredNote")), query(t("fused"), page.fused_query, t("fusedNote")))];
 }
 
 function query(title, text, note) {

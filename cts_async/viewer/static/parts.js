@@ -22,6 +22,12 @@ export function caveatNotes(caveats) {
   return distinct.map((caveat) => h("p", { class: "notice" }, t(CAVEATS[caveat][1])));
 }
 
+/** Why what is shown must not be published, once for each reason. */
+export function restrictionNotes(sentences) {
+  const distinct = [...new Set(sentences)].filter(Boolean);
+  return distinct.map((sentence) => untrusted(sentence, "p", { class: "notice", role: "note" }));
+}
+
 /** A sentence on each file whose stored scores contradict their labels: what is shown are the recomputed ones. */
 export function contradictionNotes(sentences) {
   return (sentences ?? []).map((sentence) => untrusted(sentence, "p", { class: "notice" }));

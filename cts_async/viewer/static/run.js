@@ -6,7 +6,7 @@ import { cost, count, duration, moment, NONE, rate, score, signed, size } from "
 import { crumbs } from "./header.js";
 import { instanceBrowser } from "./instances.js";
 import {
-  caveatBadge, caveatNotes, contradictionNotes, copyButton, done, facts, field, frame, keepFocus, later, section, select, table, tableRow,
+  caveatBadge, caveatNotes, contradictionNotes, copyButton, done, facts, field, frame, keepFocus, later, restrictionNotes, section, select, table, tableRow,
 } from "./parts.js";
 import { liveView, progressWords } from "./progress.js";
 import { go, href, joined } from "./route.js";
@@ -83,7 +83,8 @@ function layout(page, marks, spread, browser, signal) {
   if (!page.row.running) gainAgain(page.row);
   const { changed: texts, changed_from: origin } = page.row;
   return [
-    older, caveatNotes([page.row.caveat]), contradictionNotes(page.row.contradictions), toolNotices(page.summary),
+    older, restrictionNotes([page.row.restriction]), caveatNotes([page.row.caveat]),
+    contradictionNotes(page.row.contradictions), toolNotices(page.summary),
     live, announced, summary, h("div", { class: "pair" }, byJudge, spread), tokens(page.summary?.tokens), beside(page),
     texts.length || origin ? section("changes", t("whatChanged"), changesView(page.row.name, signal)) : null,
     section("instances", t("instances"), browser.element),
