@@ -23,7 +23,16 @@ from cts_async.api_messages import api_function, in_parameters
 from cts_async.config import BudgetConfig, Consent, Join, JudgeConfig, RunConfig, suggestion, user_config_file
 from cts_async.errors import RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
-from cts_async.records import DEFAULT_TOOLS, AgentPrompt, EmptyAnswers, JudgeForm, Mode, Scheme, Stage
+from cts_async.records import (
+    DEFAULT_TOOLS,
+    AgentMode,
+    AgentPrompt,
+    EmptyAnswers,
+    JudgeForm,
+    Mode,
+    Scheme,
+    Stage,
+)
 from cts_async.runs.selection import JUDGE_OLDER, SHOW_OLDER_IN_PYTHON, find_runs
 from cts_async.tables.rows import Tables as Tables
 from cts_async.tables.rows import tables_of
@@ -112,6 +121,8 @@ def run(
     allow_addresses: str | Sequence[str] = (),
     replay: PathText | Sequence[PathText] = (),
     max_turns: int | None = None,
+    agent_mode: AgentMode | None = None,
+    agent_settings: str | Sequence[str] = (),
     tools: str | Sequence[str] = DEFAULT_TOOLS,
     # Versions and reuse
     new: bool = False,
@@ -175,6 +186,8 @@ def run(
         allow_addresses: private hosts or networks that pages may come from
         replay: runs whose searches and visits are repeated, without the network
         max_turns: model calls of a search
+        agent_mode: "strict", or "as-published" as WebDancer's demo, which demands no answer
+        agent_settings: switches of that mode by themselves: "free_end=false"
         tools: tools that the agent may call
 
     Versions and reuse:

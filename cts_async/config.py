@@ -19,6 +19,7 @@ from cts_async.errors import InputError, UsageError, closest
 from cts_async.records import (
     DEFAULT_TOOLS,
     SCHEMES,
+    AgentMode,
     AgentPrompt,
     EmptyAnswers,
     JudgeForm,
@@ -148,6 +149,10 @@ class SearchConfig(DataConfig):
     allow_addresses: tuple[str, ...] = ()
     replay: tuple[Path, ...] = ()
     max_turns: int | None = None
+    agent_mode: AgentMode | None = None
+    """How closely the agent follows WebDancer's published demo; None: as --as-published and the catalogue say."""
+    agent_settings: tuple[str, ...] = ()
+    """Switches of the agent mode that differ from it, as "NAME=true" or "NAME=false"."""
     tools: tuple[str, ...] = DEFAULT_TOOLS
     """The tools that the agent may call, by name (see `search.toolbox`)."""
 

@@ -9,6 +9,7 @@
     │   │   ├── RateLimited           the provider refused because of its limits
     │   │   ├── TimedOut              no complete reply in time
     │   │   └── NoFreeDescriptor      this process may open nothing more; the provider has no part in it
+    │   ├── Unanswered            a search ended without an answer, and none was demanded
     │   ├── NoCompletion              a readable response that is no chat completion; asked for once more
     │   ├── UnusableOutput            a reply in the wrong form; the model is asked again
     │   ├── RejectedError             the provider refuses this request permanently
@@ -168,6 +169,12 @@ class NoFreeDescriptor(TransientError):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, unsent=True)
+
+
+class Unanswered(StepError):
+    """A search ended without an answer: `--empty-answers` says whether that is a failure or a score of 0."""
+
+    kind = "no_answer"
 
 
 class NoCompletion(StepError):

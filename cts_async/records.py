@@ -21,6 +21,7 @@ Coverage = Literal["full", "partial", "none"]
 Scheme = Literal["cts", "standard", "at-standard", "cot", "at-cot"]
 Mode = Literal["at-once", "respond", "select"]
 EmptyAnswers = Literal["fail", "zero"]
+AgentMode = Literal["strict", "as-published"]
 Stage = Literal["questions", "answers", "rewrite"]
 JudgeForm = Literal["nuggets", "match"]
 AmbiguityType = Literal["semantic", "generalize", "specify"]
@@ -148,9 +149,10 @@ class Turn:
 
     `kind` is "think", the name of a tool ("search", "visit"), "invalid" (an unreadable call), "repeated" (a call made
     before, not made again), "made_up" (a tool response that the model wrote itself, cut off with everything after it),
-    "dropped" (an earlier tool response that no longer fits the context; `request` names its turn), "forced" (the turns
-    or the context were used up and the answer was demanded) or "answer". `request` is the agent's request to a tool and
-    `text` the thought, result or answer. `sources` are the results of a tool call, as data.
+    "dropped" (an earlier tool response that no longer fits the context; `request` names its turn), "cut" (the same, cut
+    in its middle), "forced" (the turns or the context were used up and the answer was demanded), "unanswered" (they were
+    used up and none was demanded) or "answer". `request` is the agent's request to a tool and `text` the thought, result
+    or answer. `sources` are the results of a tool call, as data.
     """
 
     kind: str

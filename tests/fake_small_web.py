@@ -103,13 +103,13 @@ class FakeModels:
         told = [m["content"] for m in messages[2:] if "<tool_response>" in m["content"]]
         if not told:
             query = asked.rpartition("User:")[2].strip()
-            return "agent", _call("search", query=[query, "ferry gone"])
+            return "agent", call_text("search", query=[query, "ferry gone"])
         if len(told) == 1:
             urls = ["https://a.example/1", "https://a.example/gone", "https://b.example/gone"]
-            return "agent", _call("visit", url=urls, goal="when")
+            return "agent", call_text("visit", url=urls, goal="when")
         return "agent", "<think>Enough.</think><answer>At nine.</answer>"
 
 
-def _call(name: str, **arguments: Any) -> str:
+def call_text(name: str, **arguments: Any) -> str:
     body = json.dumps({"name": name, "arguments": arguments}, ensure_ascii=False)
     return f"<think>Look.</think>\n<tool_call>\n{body}\n</tool_call>"

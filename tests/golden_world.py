@@ -227,8 +227,13 @@ _TABLE: Final = re.compile(r'  "(\w+)": \[(?:\],?)?')
 """The line of pretty-printed JSON that a table begins with."""
 
 
+_AGENT_MODE = '      "mode": "as-published",'
+"""A line of `cts models --json` since there are agent modes."""
+
+
 def without_additions(lines: list[str], before: Sequence[str]) -> list[str]:
-    """Remove what is added as one file and the lines of `before` do not have: tables of statistics, and datasets."""
+    """Remove what the lines of `before` do not have: tables of statistics, datasets, and the mode of an agent."""
+    lines = [line for line in lines if line != _AGENT_MODE]
     return _without_new_datasets(_without_new_tables(lines, before), before)
 
 

@@ -21,6 +21,7 @@ from cts_async.analysis.board import LABELS, Array
 from cts_async.analysis.compare import Agreement, agreement_of, count_distinct, label_pairs
 from cts_async.analysis.tool_health import ToolHealth
 from cts_async.engine.journal import record_at
+from cts_async.errors import Unanswered
 from cts_async.protocol.judge import LEXICAL
 from cts_async.records import UNKNOWN
 from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, results_of
@@ -69,7 +70,7 @@ class ResultColumns:
         self.judge = index.judge
         """The first judge named by a line."""
         rows = np.empty(0, np.int64)
-        if by_id or seen.counts or seen.tools:  # else 8 bytes a line for nothing
+        if by_id or seen.counts or seen.tools or seen.unanswered:  # else 8 bytes a line for nothing
             rows = index.rows()
         lines = index.lines()
         if by_id:
@@ -79,6 +80,10 @@ class ResultColumns:
         self.failed, self.answered = lines.failed, lines.answered
         self._offsets, self._marks = lines.offsets, lines.marks
         self.tools = seen.tools_of(rows)
+        self.n_open_searches = 0
+        """Searches that ended without an answer, as none was demanded of them."""
+        if seen.unanswered:
+            self.n_open_searches = len(seen.unanswered.intersection(rows.tolist()))
         self._codes = _array(seen.codes)
         counts = _array(seen.counts)
         self._counts, self._ends = counts, counts
@@ -186,6 +191,8 @@ class _Extras:
         """Labels of each line, and all of them as indexes of LABELS, if they are wanted."""
         self.tools: dict[int, Mapping[str, Any]] = {}
         """By line; those of candidates have none."""
+        self.unanswered: set[int] = set()
+        """Lines of searches that ended without an answer."""
 
     def add(self, number: int, line: Line) -> None:
         """Take in a line."""
@@ -195,6 +202,8 @@ class _Extras:
         # Answers that were only judged have none, and may be a million.
         if search and isinstance(search, Mapping) and isinstance(search.get("tools"), Mapping):
             self.tools[number] = search["tools"]
+        if _has_open_search(line):
+            self.unanswered.add(number)
         if self._with_labels:
             nuggets: Sequence[Any] = ()
             if not failed(line):
@@ -210,6 +219,14 @@ class _Extras:
                 if number in self.tools:
                     health.add(self.tools[number])
         return health
+
+
+def _has_open_search(line: Line) -> bool:
+    """True for a search that ended without an answer, whether that failed or was scored 0 (`--empty-answers`)."""
+    error, search = line.get("error"), line.get("search")
+    if isinstance(error, Mapping):
+        return error.get("kind") == Unanswered.kind and str(error.get("step")).startswith("search/")
+    return isinstance(search, Mapping) and search.get("unanswered") is True
 
 
 def _array(column: array[Any]) -> Array:
@@ -324,12 +341,32 @@ class RunSummary:
 
     n_unanswered: int = 0
     """Of the failures, those without an answer."""
+    n_open_searches: int = 0
+    """Searches that ended without an answer, as none was demanded of them: failures, or scored 0."""
     unjudged: Mapping[str, int] = field(default_factory=dict)
     """Answers of a stopped run that a judge has neither labelled nor failed on, by judge."""
     contradictions: tuple[str, ...] = ()
     """A sentence on each file with stored scores that are not those of their labels; the latter count. It begins with
     the file's path within the directory.
     """
+
+    @property
+    def open_share(self) -> float | None:
+        """The share of the instances whose search ended without an answer; None where no search did."""
+        if not self.n_open_searches:
+            return None
+        return self.n_open_searches / (self.n_done + len(self.failures))
+
+    def notices(self) -> list[str]:
+        """Return what has to be read before the scores."""
+        notices = self.tools.notices()
+        share = self.open_share
+        if share is not None:
+            notices.append(
+                f"{self.n_open_searches:,} searches ({share:.1%} of the instances) ended without an answer: the "
+                "agent's mode demands none. They have no score, or 0 with --empty-answers zero"
+            )
+        return notices
 
     @property
     def own_failures(self) -> list[Sequence[Line]]:
@@ -413,6 +450,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         n_expected=n_expected,
         n_done=lines.n - lines.n_failed,
         n_unanswered=int((lines.failed & ~lines.answered).sum()),
+        n_open_searches=lines.n_open_searches,
         unjudged=_unjudged(manifest, scores, int(lines.answered.sum())),
         unknown_rate=lines.unknown_rate,
         all_unknown_rate=lines.all_unknown_rate,

@@ -25,7 +25,7 @@ from typer.core import TyperCommand
 from cts_async.cli.completion import choices, names, run_names, runs
 from cts_async.config import BudgetConfig, CommandConfig, Consent, user_config_file
 from cts_async.errors import UsageError, closest
-from cts_async.records import AGENT_PROMPTS, JUDGE_FORMS, MODES, SCHEMES, STAGES, EmptyAnswers
+from cts_async.records import AGENT_PROMPTS, JUDGE_FORMS, MODES, SCHEMES, STAGES, AgentMode, EmptyAnswers
 
 if TYPE_CHECKING:
     from cts_async.protocol.config_trust import Spec
@@ -665,6 +665,26 @@ class SearchOptions(DataOptions):
     ]
     max_turns: Annotated[
         int | None, option(SEARCHING, min=1, help="Model calls per search [default: 20, as WebDancer].")
+    ]
+    agent_mode: Annotated[
+        str | None,
+        option(
+            SEARCHING,
+            "--agent-mode",
+            metavar="strict|as-published",
+            callback=one_of("--agent-mode", get_args(AgentMode)),
+            help="Bounded texts and a forced answer, or as WebDancer's published demo "
+            "[default: as-published for webdancer and with --as-published, else strict].",
+        ),
+    ]
+    agent_settings: Annotated[
+        list[str] | None,
+        option(
+            SEARCHING,
+            "--agent-setting",
+            metavar="NAME=true|false",
+            help="Switch one difference between the agent modes by itself, e.g. free_end=false. Repeatable.",
+        ),
     ]
     tools: Annotated[
         list[str],

@@ -394,7 +394,7 @@ class _Estimates:
     def _visits(self, system: System, model: str) -> StepsForecast:
         """Pages that a model reads: one for each visit."""
         spec, visits = self.plan.specs[model], (self.turns - 1) * self.plan.toolbox.share("visit")
-        page = min(PAGE, page_tokens(spec))
+        page = min(PAGE, page_tokens(spec, whole=self.plan.settings.whole_pages) or PAGE)
         inputs = []
         for instance in self.sample:
             fields = {"goal": instance.query, "page": _filler(page, instance.query)}

@@ -178,6 +178,9 @@ def _search_of_intents(config: GoldConfig) -> RunConfig:
     options = {field.name: getattr(config, field.name) for field in fields(SearchConfig)}
     if config.name is None:
         options["name"] = f"{open_dataset(config.data, None, config.fields).name}-{GOLDBUILD}"
+    if config.agent_mode is None:
+        # Without an answer there is no gold: only who asks for it gets an agent that may end without one.
+        options["agent_mode"] = "strict"
     return RunConfig(**options, models=(), references=("gold",), no_judge=True)
 
 

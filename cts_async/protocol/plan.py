@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,7 +16,7 @@ from cts_async.custom import RoleName
 from cts_async.datasets import Dataset, open_dataset, sha256_of
 from cts_async.datasets.kinds import HumanPairs
 from cts_async.engine.reuse import StepSource
-from cts_async.errors import UsageError
+from cts_async.errors import UsageError, closest
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
 from cts_async.protocol.conversation import prompts_of
@@ -44,7 +44,14 @@ from cts_async.protocol.systems import (
     systems_of,
     with_embedded_file,
 )
-from cts_async.protocol.versions import ChosenVersion, Reuse, Series, choose_date, choose_version
+from cts_async.protocol.versions import (
+    ChosenVersion,
+    Reuse,
+    Series,
+    choose_date,
+    choose_version,
+    recorded_dates,
+)
 from cts_async.records import STAGES, AgentPrompt, Instance, JudgeForm, Language, language_of
 from cts_async.runs.files import STEPS
 from cts_async.runs.manifest import Manifest, Tools, manifest_or_empty, read_manifest
@@ -52,7 +59,7 @@ from cts_async.runs.reuse import Origins, runs_in
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.toolbox import Toolbox, open_toolbox
-from cts_async.search.tools import AgentSettings
+from cts_async.search.tools import AGENT_MODES, SWITCHES, AgentSettings
 
 SMOKE_LIMIT = 8
 """Instances of the default run: enough to see everything work, within minutes on two cores."""
@@ -312,7 +319,7 @@ class Plan(SystemsPlan):
         if system.kind == "rewrites":
             identity["rewrites"] = self.given[system.clarifier].identity
         if self.searches:
-            identity["agent"] = {name: getattr(self.settings, name) for name in AgentSettings.__slots__}
+            identity["agent"] = self.settings.as_json()
             if not self.toolbox.is_default:
                 identity["agent_tools"] = self.toolbox.identity
             identity["corpus_sha256"] = self.search.corpus_sha256
@@ -354,6 +361,8 @@ class Plan(SystemsPlan):
         notes = SystemsPlan.notes(self, system)
         if system.clarifier in self.given:
             notes["given"] = self.given[system.clarifier].note
+        if self.searches and self.settings.switches:
+            notes["agent_mode"] = self.settings.mode
         return notes
 
     def data_notes(self) -> dict[str, Any]:
@@ -518,6 +527,10 @@ def draft_plan(
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     toolbox = open_toolbox(config.tools)
     roles = _with_page_reader(choose_roles(config, catalogue.roles, web=search.web), custom)
+    if (config.agent_mode == "as-published" or config.agent_settings) and roles.agent in custom:
+        raise UsageError(
+            f"{roles.agent} is code of yours, and has no agent mode: leave out --agent-mode and --agent-setting"
+        )
     if not toolbox.is_default and roles.agent in custom:
         raise UsageError(f"{roles.agent} is code of yours, and brings its own tools: leave out --tools")
     if not toolbox.uses("visit"):
@@ -565,6 +578,9 @@ def draft_plan(
     if config.as_published:
         remarks.append(AS_PUBLISHED)
     agent = specs.get(roles.agent)
+    settings = _settings(config, agent)
+    if not config.stop_after:
+        remarks += remarks_on_mode(settings)
     agent_prompt = config.agent_prompt
     if agent_prompt is None:
         agent_prompt = agent.agent_prompt if agent else "query"
@@ -586,7 +602,7 @@ def draft_plan(
         judge_form=judge_form,
         prompts=prompts,
         remarks=tuple(remarks),
-        settings=_settings(config, agent),
+        settings=settings,
         toolbox=toolbox,
         current_date="",
         extractor=extractor or "",
@@ -609,11 +625,13 @@ def with_versions(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
 
     Raises InputError for a damaged manifest.
     """
+    plan = _as_begun(plan, series)
     chosen_date, date_from = choose_date(
         plan.config.date,
         series.values(),
         n_resumed=partial(_n_resumed, plan, series),
         folder=partial(_runs_with_agent, plan),
+        today=_today(plan.settings),
     )
     plan = replace(plan, current_date=chosen_date)
     versions: dict[System, ChosenVersion] = {}
@@ -631,12 +649,54 @@ def with_versions(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
     remarks += _remarks_on_judges(plan)
     remarks += remarks_on_temperature(plan)
     is_new = any(version.is_new for version in versions.values())
-    if plan.searches and is_new and date_from and chosen_date != date.today().isoformat():
+    if plan.searches and is_new and date_from and chosen_date != _today(plan.settings):
         remarks.append(
             f"The date in the agent's prompt is {chosen_date}, that of {date_from}, so that runs can be compared and "
             "steps reused; --date moves on."
         )
     return replace(plan, remarks=tuple(remarks))
+
+
+def _as_begun(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
+    """The plan in strict mode, where that resumes more of its runs than the default mode of its agent.
+
+    Runs of versions up to 0.13 are all in strict mode, and are finished as they were begun.
+    """
+    if plan.config.agent_mode or plan.config.new or not (plan.searches and plan.settings.switches):
+        return plan
+    strict_config = replace(plan.config, agent_mode="strict")
+    strict = replace(plan, settings=_settings(strict_config, plan.specs.get(plan.roles.agent)))
+    dates: Iterable[str] = recorded_dates(series.values())
+    if plan.config.date:
+        dates = (plan.config.date,)
+    n_resumed = n_resumed_strict = 0
+    for recorded in dates:
+        n_resumed = max(n_resumed, _n_resumed(plan, series, recorded))
+        n_resumed_strict = max(n_resumed_strict, _n_resumed(strict, series, recorded))
+    # A reference point may have a version in each mode, for other systems: most runs decide, as for the date.
+    if n_resumed_strict <= n_resumed:
+        return plan
+    remark = (
+        "The run was begun with the agent in strict mode, and is finished so; "
+        "--agent-mode as-published makes a new version."
+    )
+    remarks = [text for text in plan.remarks if text not in remarks_on_mode(plan.settings)]
+    return replace(strict, remarks=(*remarks, *remarks_on_mode(strict.settings), remark))
+
+
+def _today(settings: AgentSettings) -> str:
+    """The date of a new run."""
+    if settings.beijing_date:
+        # China has had no daylight saving time since 1991; no time zone database is needed.
+        return (datetime.now(UTC) + timedelta(hours=8)).date().isoformat()
+    return date.today().isoformat()
+
+
+def remarks_on_mode(settings: AgentSettings) -> list[str]:
+    """Say which switches of the agent mode are on; nothing in strict mode."""
+    if not settings.switches:
+        return []
+    return [f"Agent mode {settings.mode}: {', '.join(settings.switches)}."]
 
 
 def _n_resumed(plan: Plan, series: Mapping[System, Series], current_date: str) -> int:
@@ -827,7 +887,10 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
     """How the agent searches: as its model's entry of the catalogue says, within that model's context."""
     settings: dict[str, Any] = {}
     if agent is not None:
-        settings = {name: value for name, value in agent.agent.items() if name in AgentSettings.__slots__}
+        settings |= AGENT_MODES[_agent_mode(config, agent)]
+        settings |= {name: value for name, value in agent.agent.items() if name in AgentSettings.__slots__}
+        _check_switches(agent, settings)
+    settings |= _typed_switches(config.agent_settings)
     if config.max_turns is not None:
         settings["max_turns"] = config.max_turns
     if agent is not None and agent.context_tokens is not None:
@@ -835,6 +898,45 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
         room = agent.context_tokens - (output_limit(agent.params) or 0)
         settings["max_input_tokens"] = min(room, settings.get("max_input_tokens") or room)
     return AgentSettings(**settings)
+
+
+def _agent_mode(config: RunConfig, agent: ModelSpec) -> str:
+    """The agent mode as typed, else that of --as-published, else of the catalogue, else "strict"."""
+    if config.agent_mode is not None:
+        return config.agent_mode
+    if config.as_published:
+        return "as-published"
+    mode = agent.agent.get("mode", "strict")
+    if mode not in AGENT_MODES:
+        raise UsageError(
+            f"{agent.name}: agent.mode in cts.toml is {mode!r}; write {' or '.join(AGENT_MODES)}"
+        )
+    return str(mode)
+
+
+def _check_switches(agent: ModelSpec, settings: Mapping[str, Any]) -> None:
+    for name in SWITCHES:
+        if not isinstance(settings[name], bool):
+            raise UsageError(
+                f"{agent.name}: agent.{name} in cts.toml is {settings[name]!r}; write true or false"
+            )
+
+
+def _typed_switches(texts: Iterable[str]) -> dict[str, bool]:
+    """The switches of `--agent-setting`, each as NAME=true or NAME=false. Raises UsageError."""
+    switches: dict[str, bool] = {}
+    for text in texts:
+        name, _, value = text.partition("=")
+        name = name.strip().replace("-", "_")
+        if name not in SWITCHES:
+            near = closest(name, SWITCHES)
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(SWITCHES)}"
+            raise UsageError(f"--agent-setting {text}: no switch is called {name!r}{hint}")
+        value = value.strip().lower()
+        if value not in ("true", "false"):
+            raise UsageError(f"--agent-setting {text}: write {name}=true or {name}=false")
+        switches[name] = value == "true"
+    return switches
 
 
 FIXED_TEMPERATURE: Final = "fixed_temperature"

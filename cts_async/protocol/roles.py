@@ -206,12 +206,15 @@ class PageVisitor:
     """Reads pages with a model."""
 
     role: Role
+    whole_pages: bool = False
+    """Give it all of a page that its context has room for; else PAGE_TOKENS."""
 
     async def extract(self, ctx: Context, step: str, page: Page, goal: str) -> Evidence:
-        """Read a page, or the first `page_tokens` of a long one, as a durable step."""
+        """Read a page, or its first `page_tokens`, as a durable step."""
         text = f"{page.title}\n\n{page.text}" if page.title else page.text
         spec = self.role.model.spec
-        view = VisitView(goal, cut(text, page_tokens(spec)))
+        limit = page_tokens(spec, whole=self.whole_pages)
+        view = VisitView(goal, text if limit is None else cut(text, limit))
         # The journal (the agent's turn, the page's step) or the documents have goal and page already.
         return await self.role.ask(
             ctx,
@@ -225,12 +228,17 @@ class PageVisitor:
         )
 
 
-def page_tokens(spec: ModelSpec) -> int:
-    """Estimated tokens of a page that fit into the model's context, at most PAGE_TOKENS."""
+def page_tokens(spec: ModelSpec, *, whole: bool = False) -> int | None:
+    """Estimated tokens of a page that fit into the model's context, at most PAGE_TOKENS unless `whole`.
+
+    None: as many as it has, since the catalogue names no context.
+    """
+    limit = None if whole else PAGE_TOKENS
     if spec.context_tokens is None:
-        return PAGE_TOKENS
+        return limit
     reply = output_limit(spec.params) or AROUND_TOKENS
-    return max(AROUND_TOKENS, min(PAGE_TOKENS, spec.context_tokens - reply - AROUND_TOKENS))
+    room = max(AROUND_TOKENS, spec.context_tokens - reply - AROUND_TOKENS)
+    return room if limit is None else min(limit, room)
 
 
 def cut(text: str, tokens: int) -> str:

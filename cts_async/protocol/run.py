@@ -374,11 +374,17 @@ def searcher_of(plan: Plan, resources: Resources, engine: SearchEngine, reader: 
     search, visitor = plan.search, None
     if plan.roles.visit is not None:
         # The reader is one of the agent's tools: it samples as the catalogue says, also in a run as published.
-        visitor = PageVisitor(replace(resources.role(plan.roles.visit), params={}))
+        role = replace(resources.role(plan.roles.visit), params={})
+        visitor = PageVisitor(role, whole_pages=plan.settings.whole_pages)
+    determining: list[Any] = [search.identity, search.corpus_sha256, plan.settings.snippet_chars]
+    # What changes records of searches and pages; keys without it are those of earlier versions.
+    recording = [name for name in ("whole_snippets", "plain_pages") if name in plan.settings.switches]
+    if recording:
+        determining.append(recording)
     tools = Tools(
         engine=engine,
         reader=reader,
-        identity=step_key(search.identity, search.corpus_sha256, plan.settings.snippet_chars),
+        identity=step_key(*determining),
         settings=plan.settings,
         extractor=visitor,
         engine_lane=_tool_lane(search.engine, plan, resources),
@@ -423,7 +429,7 @@ async def _open_tools(
     if session is not None and engine is None:
         engine = HttpEngine(search.engine, resources.environ, session)
     if session is not None and reader is None:
-        reader = open_reader(search.reader, resources.environ, session)
+        reader = open_reader(search.reader, resources.environ, session, plain_pages=plan.settings.plain_pages)
     if isinstance(reader, DirectReader):
         stack.callback(reader.close)
     if engine is None or reader is None:

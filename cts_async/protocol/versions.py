@@ -154,21 +154,17 @@ def choose_date(
     series: Iterable[Series],
     n_resumed: Callable[[str], int],
     folder: Callable[[], Iterable[Manifest]],
+    today: str,
 ) -> tuple[str, str]:
     """The date in the agent's prompt, and the name of the run that it is taken from ("" for none).
 
     As `typed`; else the one with which most versions are resumed (`n_resumed`), of several the last one worked with;
     else that of the run that was worked on last in `folder`, which has those over the same data by the same agent; else
-    today's.
+    `today`.
     """
     if typed:
         return typed, ""
-    dates: dict[str, str] = {}
-    for one_series in series:
-        for version in one_series.versions():
-            recorded = manifest_of(version.directory).identity.current_date
-            if _is_date(recorded):
-                dates.setdefault(recorded, version.directory.name)
+    dates = recorded_dates(series)
     # A reference point may have been made at another date meanwhile, for another system: that must not move this one.
     chosen_date, most_resumed = "", 0
     for recorded in dates:
@@ -185,7 +181,18 @@ def choose_date(
             latest = manifest
     if latest is not None:
         return latest.identity.current_date, latest.directory.name
-    return date.today().isoformat(), ""
+    return today, ""
+
+
+def recorded_dates(series: Iterable[Series]) -> dict[str, str]:
+    """The dates in the agent's prompt of all versions, each with the name of a version's directory."""
+    dates: dict[str, str] = {}
+    for one_series in series:
+        for version in one_series.versions():
+            recorded = manifest_of(version.directory).identity.current_date
+            if _is_date(recorded):
+                dates.setdefault(recorded, version.directory.name)
+    return dates
 
 
 def _is_date(text: str) -> bool:

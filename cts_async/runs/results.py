@@ -132,6 +132,8 @@ def search_json(trace: Trace) -> Line:
     if calls:
         line["others"] = calls
     line["forced"] = trace.forced
+    if kinds["unanswered"]:
+        line["unanswered"] = True
     if kinds["made_up"]:
         line["made_up"] = kinds["made_up"]
     line["tools"] = _tools(trace.tools)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import count
 from pathlib import Path
@@ -21,7 +21,7 @@ from cts_async.runs.open_run import OpenRun
 from cts_async.search.agent import MAX_TIMES, TOLD_STEP, TURN_STEP, CallTimes, answered_calls, invalid_event
 from cts_async.search.toolbox import MISSING, TOOL_STEP, CallEvent, every_tool
 from cts_async.search.toolbox.visit import READING_STEP
-from cts_async.search.tools import AgentSettings
+from cts_async.search.tools import AgentSettings, recorded_settings
 from cts_async.search.turn_format import InvalidCall, ParsedTurn, final_answer, parse_turn
 
 Record = Mapping[str, Any]
@@ -154,7 +154,7 @@ class Event:
 class _Search:
     """The records of a search by name and by key, the latest of each, and what they tell of it."""
 
-    def __init__(self, steps: Iterable[RecordedStep], page_chars: int) -> None:
+    def __init__(self, steps: Iterable[RecordedStep], settings: AgentSettings) -> None:
         self._toolbox = every_tool()
         self.steps: dict[str, RecordedStep] = {}
         """Successful ones."""
@@ -166,7 +166,8 @@ class _Search:
         """What a custom agent asked of models and tools."""
         for step in steps:
             self._add(step)
-        self._replay = _Replay(self, page_chars)
+        self._settings = settings
+        self._replay = _Replay(self, settings.page_chars)
 
     def _add(self, step: RecordedStep) -> None:
         name = as_text(step.record.get("step")) or ""
@@ -198,11 +199,14 @@ class _Search:
             dropped = as_texts(request.get("dropped"))
             for name in dropped:
                 yield Event("dropped", request=name)
+            for name in as_texts(request.get("cut")):
+                yield Event("cut", request=name)
             demand = as_text(request.get("demand"))
             if demand:
                 yield Event("forced", step=turn, text=demand)
             reply = _reply(turn.record)
-            parsed = parse_turn(reply)
+            after_thoughts = self._settings.calls_after_thoughts
+            parsed = parse_turn(reply, after_thoughts=after_thoughts)
             reasoning = as_text(_response(turn.record).get("reasoning"))
             # Servers that parse thoughts themselves return them apart from the text.
             if reasoning:
@@ -212,7 +216,11 @@ class _Search:
             if parsed.made_up:
                 yield Event("made_up", step=turn, text=parsed.made_up)
             if demand or not parsed.calls:
-                yield Event("answer", step=turn, text=final_answer(reply)[0])
+                answer = final_answer(reply, after_thoughts=after_thoughts)[0]
+                yield Event("answer", step=turn, text=answer)
+                return
+            if self._settings.free_end and number == self._settings.max_turns:
+                yield Event("unanswered", step=turn)
                 return
             # Also where the agent has noted it: a later turn without notes needs the number of times.
             replayed = self._replay.calls(parsed, number, dropped)
@@ -344,22 +352,22 @@ def search_events(run: OpenRun, id: str) -> list[Event]:
     if run.journal is None:
         return []
     name, offsets = run.journal_name(id), tuple(_offsets(run, id))
-    return _cached_events(run.journal.path, name, offsets, run.journal.tail.inode, _page_chars(run))
+    return _cached_events(run.journal.path, name, offsets, run.journal.tail.inode, _settings(run))
 
 
 def whole_events(run: OpenRun, id: str) -> list[Event]:
     """The same with the whole records of their steps, which may be megabytes: for one instance after the other."""
     steps = (RecordedStep(line.at, line.record) for line in journal_lines(run, id))
-    return list(_Search(steps, _page_chars(run)).events())
+    return list(_Search(steps, _settings(run)).events())
 
 
 @lru_cache(maxsize=8)  # a search is read page by page, and may have 20 MB
 def _cached_events(
-    path: Path, name: str, offsets: tuple[int, ...], inode: int, page_chars: int
+    path: Path, name: str, offsets: tuple[int, ...], inode: int, settings: AgentSettings
 ) -> list[Event]:
     """The events of a search; `inode` distinguishes a journal from its successor under the same name."""
     steps = (RecordedStep(line.at, _without_texts(line.record)) for line in _lines_at(path, name, offsets))
-    return list(_Search(steps, page_chars).events())
+    return list(_Search(steps, settings).events())
 
 
 def _without_texts(record: Record) -> Record:
@@ -379,8 +387,9 @@ def _without_texts(record: Record) -> Record:
     return dict(record) | {"response": response}
 
 
-def _page_chars(run: OpenRun) -> int:
-    chars = run.manifest.identity.agent.get("page_chars")
-    if isinstance(chars, int) and chars > 0:
-        return chars
-    return AgentSettings().page_chars
+def _settings(run: OpenRun) -> AgentSettings:
+    """The agent's settings; a limit that makes no sense is the usual one."""
+    settings = recorded_settings(run.manifest.identity.agent)
+    if settings.page_chars <= 0:
+        return replace(settings, page_chars=AgentSettings().page_chars)
+    return settings

@@ -14,11 +14,13 @@ from typing import Any, ClassVar, Final
 
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, Step, step_key
-from cts_async.errors import PromptTooLong, UnusableOutput
+from cts_async.errors import PromptTooLong, Unanswered, UnusableOutput
+from cts_async.foreign_json import as_object
 from cts_async.llm.apis import Message
 from cts_async.llm.json_text import split_thoughts, unknown_mark_problem
 from cts_async.llm.model import Model, ModelCall, input_tokens
 from cts_async.records import Language, ToolUse, Trace, Turn
+from cts_async.search.room import OMITTED, shorten
 from cts_async.search.toolbox import (
     CallEvent,
     Toolbox,
@@ -56,9 +58,14 @@ _QUESTION: Final[dict[Language, str]] = {"en": "Question: ", "zh": "问题："}
 _LEFT_OUT: Final = format_tool_response("(left out to make room; ask again if you still need it)")
 _SHRINK: Final = 0.75
 """The new limit after a server refused the conversation as too long, as a share of its estimated length."""
+_STRICT: Final = AgentSettings()
 _LINK: Final = re.compile(r"\]\((https?://[^\s)]+)\)")
 
 # --- The conversation
+
+
+class _NoRoom(Exception):
+    """The conversation has no room for another turn, and no answer is demanded."""
 
 
 class CallTimes:
@@ -83,6 +90,8 @@ class _Response:
     turn: str
     at: int
     dropped: bool = False
+    cut: bool = False
+    """Whether it was cut in its middle."""
 
 
 class History:
@@ -99,9 +108,13 @@ class History:
         *,
         reminder: str = "",
         limit: float | None = None,
+        settings: AgentSettings = _STRICT,
     ) -> None:
         """`limit` is in estimated tokens, None for no limit; `reminder` follows every tool response."""
         self.messages = list(opening)
+        self.sent_messages: Sequence[Message] = self.messages
+        """What of them the next model call is sent."""
+        self._n_opening, self._settings = len(self.messages), settings
         self.request = request
         """How the journal describes the next turn: only what no earlier step has stored."""
         self.digest = step_key(opening)
@@ -152,6 +165,8 @@ class History:
 
         The latest one is dropped last. Without it the agent cannot continue, so that counts as no room either.
         """
+        if self._settings.cut_in_middle:
+            return self._cut_in_middle()
         dropped = []
         for response in self._responses:
             if self._fits():
@@ -167,11 +182,43 @@ class History:
         latest_dropped = bool(self._responses) and self._responses[-1].dropped
         return self._fits() and not latest_dropped
 
+    def _cut_in_middle(self) -> bool:
+        """Shorten what is sent as the published demo does, which needs no room for the whole conversation."""
+        self.sent_messages = self.messages
+        if self._fits() or self._limit is None:
+            return True
+        shortened = shorten(self.messages, self._n_opening, self._limit)
+        self.sent_messages = shortened.messages
+        dropped: list[str] = []
+        cut: list[str] = []
+        for response in self._responses:
+            if response.at in shortened.gone and not response.dropped:
+                response.dropped = True
+                dropped.append(response.turn)
+                self.turns.append(Turn("dropped", OMITTED, response.turn))
+            elif response.at in shortened.cut and not response.cut:
+                response.cut = True
+                cut.append(response.turn)
+                self.turns.append(Turn("cut", "", response.turn))
+        # Recorded with the turn, since a trace is read from the journal alone; each at the first turn that lacks it.
+        for name, turns in (("dropped", dropped), ("cut", cut)):
+            if turns:
+                self.request = dict(self.request) | {name: self.request.get(name, []) + turns}
+        return shortened.fits
+
+    @property
+    def key(self) -> str:
+        """What stands for the conversation in the key of the next turn's step."""
+        if self.sent_messages is self.messages:
+            return self.digest
+        # What was cut depends on the limit, too, which a server may have lowered.
+        return step_key(self.digest, "cut", self._limit)
+
     def shrink(self) -> bool:
         """Lower the limit after a server refused the conversation as too long; False if nothing can be dropped."""
         if all(response.dropped for response in self._responses):
             return False
-        self._limit = _SHRINK * input_tokens(self.messages)
+        self._limit = _SHRINK * input_tokens(self.sent_messages)
         return True
 
     def demand_answer(self, text: str) -> None:
@@ -184,12 +231,21 @@ class History:
         self.digest = step_key(self.digest, text)
         self.request = dict(self.request) | {"demand": text}
         self.turns.append(Turn("forced", text))
+        if self._settings.cut_in_middle:
+            self._cut_in_middle()  # the demand has to be in what is sent
 
     def finish(self, text: str, model_calls: int, *, forced: bool) -> Trace:
         """Return the trace of a search that ends with the turn `text`."""
-        answer, answer_from = final_answer(text)
+        answer, answer_from = final_answer(text, after_thoughts=self._settings.calls_after_thoughts)
         self.turns.append(Turn("answer", answer))
         return Trace(tuple(self.turns), answer, answer_from, model_calls, forced, total_use(self.uses))
+
+    def finish_unanswered(self, model_calls: int) -> Trace:
+        """Return the trace of a search that ends without an answer, since none is demanded."""
+        self.turns.append(Turn("unanswered", ""))
+        return Trace(
+            tuple(self.turns), "", "last_turn", model_calls, forced=False, tools=total_use(self.uses)
+        )
 
     def _fits(self) -> bool:
         return self._limit is None or input_tokens(self.messages) <= self._limit
@@ -218,10 +274,12 @@ class AgentTurn:
     json_schema: dict[str, Any] | None = None
     name: str = "turn"
     keeps_thoughts: ClassVar[bool] = True
+    after_thoughts: bool = False
+    """As in `parse_turn`."""
 
     def parse(self, text: str) -> str:
-        turn = parse_turn(text)
-        answer, answer_from = final_answer(text)
+        turn = parse_turn(text, after_thoughts=self.after_thoughts)
+        answer, answer_from = final_answer(text, after_thoughts=self.after_thoughts)
         tagged = bool(turn.calls) or answer_from != "last_turn"
         # Text before a call or an answer is ignored; without their tags it would be the answer.
         mark = unknown_mark(split_thoughts(text)[1], frozenset(TAG_NAMES))
@@ -231,7 +289,7 @@ class AgentTurn:
             return text
         if not answer.strip():
             problem = "there is neither a tool call nor an <answer> outside your thoughts"
-            if turn.made_up:
+            if turn.made_up and not self.after_thoughts:
                 problem += " before the <tool_response>, which only tools may write"
             raise UnusableOutput(problem, text=text)
         return text
@@ -266,12 +324,18 @@ class Agent:
         reminder = ""
         if self.settings.repeat_question:
             reminder = f"\n{_QUESTION[language]}{escape_marks(question)}"
-        history = History(opening, request, reminder=reminder, limit=self.settings.max_input_tokens)
+        history = History(
+            opening, request, reminder=reminder, limit=self.settings.max_input_tokens, settings=self.settings
+        )
         unrecorded: Step[Any] | None = None
         for number in range(1, self.settings.max_turns + 1):
             text = None
             try:
                 text, forced = await self._turn(ctx, history, number, _DEMAND[language])
+            except _NoRoom:
+                if unrecorded:
+                    await ctx.step(unrecorded)
+                return self._end_unanswered(history, number - 1, "its conversation has no more room")
             except UnusableOutput:
                 if not self.takes_empty:
                     raise
@@ -282,7 +346,7 @@ class Agent:
                 await ctx.step(unrecorded)
             if text is None:
                 return history.finish("", number, forced=forced)
-            turn = parse_turn(text)
+            turn = parse_turn(text, after_thoughts=self.settings.calls_after_thoughts)
             # Thoughts stay in the history, as in WebDancer; the trace has them apart.
             history.turns.extend(Turn("think", thought) for thought in turn.thoughts)
             if turn.made_up:
@@ -290,16 +354,27 @@ class Agent:
             # WebDancer stops at a turn without a call; its demo forces no answer, but the benchmark needs one to score.
             if forced or not turn.calls:
                 return history.finish(turn.own_text, number, forced=forced and number > 1)
+            if number == self.settings.max_turns:
+                # As published: nothing reads what these calls would bring.
+                return self._end_unanswered(history, number, f"its {number} model calls are used up")
             key = step_key("told", ctx.job.id, history.digest, turn.own_text)
             earlier: Mapping[str, Unrecorded] = {}
             if not retry_failures:
                 # Failures of other tools say nothing of these.
-                earlier = await ctx.recall(key, self._told_notes) or {}
+                earlier = recorded_failures(await ctx.recall(key, self._told_notes))
             failures = await self._call_tools(ctx, history, turn, number, earlier)
             unrecorded = None
             if failures:
                 unrecorded = _failures_step(f"{TOLD_STEP}{number}", key, failures, self._told_notes)
         raise AssertionError("the last turn returns")
+
+    def _end_unanswered(self, history: History, model_calls: int, reason: str) -> Trace:
+        """End a search without an answer: a failure without a score, or with `takes_empty` an empty answer."""
+        if self.takes_empty:
+            return history.finish_unanswered(model_calls)
+        error = Unanswered(f"the search ended without an answer: {reason}, and none is demanded (free_end)")
+        error.step = f"{TURN_STEP}{model_calls}"
+        raise error
 
     @property
     def _told_notes(self) -> dict[str, str]:
@@ -313,7 +388,10 @@ class Agent:
         """
         while True:
             # Of the opening nothing can be left out: whether that is too long is for the server to say.
-            forced = (not history.make_room() and number > 1) or number == self.settings.max_turns
+            has_no_room = not history.make_room() and number > 1
+            if has_no_room and self.settings.free_end:
+                raise _NoRoom
+            forced = has_no_room or (number == self.settings.max_turns and not self.settings.free_end)
             # The demand speaks of "the facts above": before the first response there are none.
             if forced and number > 1:
                 history.demand_answer(demand)
@@ -337,10 +415,10 @@ class Agent:
             )
         call = ModelCall(
             f"{TURN_STEP}{number}",
-            history.messages,
-            AgentTurn(must_answer, grammar),
+            history.sent_messages,
+            AgentTurn(must_answer, grammar, after_thoughts=settings.calls_after_thoughts),
             history.request,
-            key_on=history.digest,
+            key_on=history.key,
             notes=history.notes,
         )
         return await self.model.ask(ctx, call)
@@ -405,6 +483,18 @@ def answered_calls(turn: ParsedTurn) -> list[RequestedCall | InvalidCall]:
 def invalid_event(call: InvalidCall) -> CallEvent:
     """What became of a call that cannot be made."""
     return CallEvent("invalid", call.raw, failed=call.reason)
+
+
+def recorded_failures(response: Any) -> dict[str, Unrecorded]:
+    """The failures that a recorded `search/told/N` has by piece; one of another form is left out, and tried again."""
+    failures: dict[str, Unrecorded] = {}
+    for name, why in as_object(response).items():
+        fields: tuple[str, ...] = ("error", "reason", "host")
+        if "extract/" in name:  # a page that was read by its words
+            fields = ("lexical",)
+        if isinstance(why, dict) and all(isinstance(why.get(field), str) for field in fields):
+            failures[name] = why
+    return failures
 
 
 def _failures_step(

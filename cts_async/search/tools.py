@@ -6,9 +6,10 @@ however often it is read. `Recorded` replays such records. The tools that the ag
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -39,6 +40,8 @@ PAGE_RETRY: Final = RetryPolicy(max_transient=4, patience_s=0.0)
 _TITLE_CHARS: Final = 300
 _SNIPPET_CHARS: Final = 1_000
 """Some engines return whole pages as snippets, ten of them for each of three queries."""
+_WHOLE_SNIPPET_CHARS: Final = 20_000
+"""The limit of `whole_snippets`: no engine's snippet is as long, and no service can fill the journal with one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +62,95 @@ class AgentSettings:
     """The number of latest links that a constrained model may choose from."""
     repeat_question: bool = False
     """Repeat the question after every tool response: a tiny model has forgotten it by then."""
+    # The switches of the agent mode. Each is off in "strict", and what the published demo does in "as-published".
+    whole_evidence: bool = False
+    """Return what a model extracts from a page uncut; else `page_chars` of it."""
+    whole_pages: bool = False
+    """Give a page whole to the model that extracts from it; else its first 20,000 estimated tokens."""
+    free_end: bool = False
+    """Demand no answer: a search may use up its turns, or its room, without one."""
+    calls_after_thoughts: bool = False
+    """Make the calls after the last `</think>` of a turn; else those before its first invented tool response."""
+    cut_in_middle: bool = False
+    """Make room by cutting tool responses in their middle; else a whole response is replaced by a line."""
+    whole_snippets: bool = False
+    """Show snippets uncut; else 1,000 characters."""
+    blank_before_snippet: bool = False
+    """A blank line before each snippet."""
+    raw_addresses: bool = False
+    """Show addresses of results as they are; else with parentheses and blanks escaped."""
+    beijing_date: bool = False
+    """The prompt's date is Beijing's; else this machine's."""
+    plain_pages: bool = False
+    """Ask the Jina reader for its text form, which begins with title and address; else for JSON, which has warnings."""
+
+    @property
+    def switches(self) -> dict[str, bool]:
+        """The switches that are on, by name."""
+        switches = {}
+        for name in SWITCHES:
+            if getattr(self, name):
+                switches[name] = True
+        return switches
+
+    @property
+    def mode(self) -> str:
+        """The agent mode that has these switches; "mixed" if neither has."""
+        if not self.switches:
+            return "strict"
+        if len(self.switches) == len(SWITCHES):
+            return "as-published"
+        return "mixed"
+
+    def as_json(self) -> dict[str, Any]:
+        """What a run's identity records: every budget, and the switches that are on."""
+        # Runs of versions without switches are those with all of them off, and are resumed as such.
+        values = {}
+        for setting in fields(self):
+            if setting.name not in SWITCHES:
+                values[setting.name] = getattr(self, setting.name)
+        return values | self.switches
+
+
+SWITCHES: Final = (
+    "whole_evidence",
+    "whole_pages",
+    "free_end",
+    "calls_after_thoughts",
+    "cut_in_middle",
+    "whole_snippets",
+    "blank_before_snippet",
+    "raw_addresses",
+    "beijing_date",
+    "plain_pages",
+)
+"""The settings that an agent mode switches together."""
+AGENT_MODES: Final[Mapping[str, Mapping[str, bool]]] = MappingProxyType(
+    {"strict": dict.fromkeys(SWITCHES, False), "as-published": dict.fromkeys(SWITCHES, True)}
+)
+"""The switches of each agent mode."""
+
+
+def recorded_settings(identity: Mapping[str, Any]) -> AgentSettings:
+    """The settings in a run's identity (`AgentSettings.as_json`); the default for what is missing or of another type."""
+    values: dict[str, Any] = {}
+    for setting in fields(AgentSettings):
+        value = identity.get(setting.name)
+        if type(value) is type(setting.default):
+            values[setting.name] = value
+    return AgentSettings(**values)
 
 
 # --- Records in the journal
 
 
-def hit_row(hit: Hit) -> list[str]:
+def hit_row(hit: Hit, *, whole_snippet: bool = False) -> list[str]:
     """Return `[url, title, snippet, date, source]`, each cut to its limit, without empty cells at the end."""
     date, source = hit.date[:_TITLE_CHARS], hit.source[:_TITLE_CHARS]
-    row = [hit.url, hit.title[:_TITLE_CHARS], hit.snippet[:_SNIPPET_CHARS], date, source]
+    snippet_chars = _SNIPPET_CHARS
+    if whole_snippet:
+        snippet_chars = _WHOLE_SNIPPET_CHARS
+    row = [hit.url, hit.title[:_TITLE_CHARS], hit.snippet[:snippet_chars], date, source]
     # Most engines give neither a date nor a source, and a journal has hundreds of rows an instance.
     while len(row) > 1 and not row[-1]:
         row.pop()
@@ -177,7 +260,8 @@ class Tools:
 
         async def execute(_: UnusableOutput | None) -> Executed:
             hits = await self.engine.search(query, limit)
-            return Executed({"hits": [hit_row(hit) for hit in hits[:limit]]})
+            rows = [hit_row(hit, whole_snippet=self.settings.whole_snippets) for hit in hits[:limit]]
+            return Executed({"hits": rows})
 
         hits = await ctx.step(
             Step(

@@ -50,7 +50,11 @@ class InvalidCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTurn:
-    """A parsed turn. `made_up` is its text from a first `<tool_response>` on, "" without one; `own_text` the rest."""
+    """A parsed turn: `own_text` stays in the conversation, `made_up` are tool responses that the model invented.
+
+    `made_up` is the text from a first `<tool_response>` on, "" without one, and `own_text` the rest. As published,
+    `made_up` are the invented responses alone, which may be in `own_text`, too.
+    """
 
     thoughts: tuple[str, ...]
     calls: tuple[RequestedCall | InvalidCall, ...]
@@ -58,8 +62,18 @@ class ParsedTurn:
     made_up: str = ""
 
 
-def parse_turn(text: str) -> ParsedTurn:
-    """Parse a turn, up to the first `<tool_response>` outside its thoughts."""
+_END_OF_THOUGHT: Final = re.compile(r"</think\s*>", re.IGNORECASE)
+_THOUGHT: Final = re.compile(r"<think\s*>", re.IGNORECASE)
+
+
+def parse_turn(text: str, *, after_thoughts: bool = False) -> ParsedTurn:
+    """Parse a turn, up to the first `<tool_response>` outside its thoughts.
+
+    With `after_thoughts` as the published demo does it: the calls that count are those after the last `</think>`, or
+    all of them in a turn without thoughts. What follows a call, but for further calls, is dropped.
+    """
+    if after_thoughts:
+        return _parse_after_thoughts(text)
     thoughts: list[str] = []
     calls: list[RequestedCall | InvalidCall] = []
     for part in split_parts(text):
@@ -74,9 +88,39 @@ def parse_turn(text: str) -> ParsedTurn:
     return ParsedTurn(tuple(thoughts), tuple(calls), text)
 
 
-def final_answer(text: str) -> tuple[str, AnswerFrom]:
-    """Return the answer of a last turn and where it was found (see `find_answer`), ignoring what the model made up."""
-    return find_answer(parse_turn(text).own_text)
+def _parse_after_thoughts(text: str) -> ParsedTurn:
+    thoughts: list[str] = []
+    made_up: list[str] = []
+    for part in split_parts(text):
+        if part.kind == "think" and part.body:
+            thoughts.append(part.body)
+        elif part.kind == "tool_response":
+            made_up.append(part.raw)
+    start = 0
+    for end in _END_OF_THOUGHT.finditer(text):
+        start = end.end()
+    if not start and _THOUGHT.search(text):
+        start = len(text)  # a thought that never ends
+    calls: list[RequestedCall | InvalidCall] = []
+    own_texts = [text[:start]]
+    for part in split_parts(text[start:]):
+        if part.kind == "tool_call":
+            calls += read_calls(part.body)
+            own_texts.append(part.raw)
+        elif not calls:
+            own_texts.append(part.raw)
+    own_text = "".join(own_texts)
+    if not calls:
+        own_text = text
+    return ParsedTurn(tuple(thoughts), tuple(calls), own_text, "\n".join(made_up))
+
+
+def final_answer(text: str, *, after_thoughts: bool = False) -> tuple[str, AnswerFrom]:
+    """Return the answer of a last turn and where it was found (see `find_answer`), ignoring what the model made up.
+
+    `after_thoughts` as in `parse_turn`: then a later thought may follow what was made up, and the answer that.
+    """
+    return find_answer(parse_turn(text, after_thoughts=after_thoughts).own_text)
 
 
 # --- Tool calls

@@ -133,7 +133,7 @@ def _latencies(summaries: Sequence[RunSummary]) -> Iterator[str]:
 def tool_notices(runs: NamedRuns) -> Iterator[str]:
     """Yield a sentence for each run whose searches or visits nearly all failed: it stands above the scores."""
     for name, run in runs:
-        for notice in run.tools.notices():
+        for notice in run.notices():
             yield f"{name}: {notice}."
 
 

@@ -192,6 +192,8 @@ class RunJson(TypedDict):
     n_answers: NotRequired[Count]
     """candidates that were judged, where the gold has more instances than these; absent if each has one"""
     forecast: NotRequired[dict[str, Any]]
+    agent_mode: NotRequired[str]
+    """as-published, or mixed; absent in strict mode. The switches that are on stand in the identity's agent"""
     given: NotRequired[dict[str, str]]
     """where given questions or rewritten queries were read"""
     further_judges: NotRequired[dict[str, dict[str, Any]]]
@@ -289,6 +291,8 @@ class SearchJson(TypedDict):
     """calls of further tools, by name"""
     forced: bool
     """the agent was made to answer at its last turn"""
+    unanswered: NotRequired[bool]
+    """its turns or its room were used up, and no answer was demanded"""
     made_up: NotRequired[Count]
     """tool responses that the agent wrote itself"""
     tools: ToolUseJson
@@ -444,6 +448,12 @@ class ToolCallsJson(TypedDict):
     """share, 0 to 1"""
 
 
+class UnansweredJson(TypedDict):
+    n: Annotated[int, Field(ge=1)]
+    share: Annotated[float, Field(ge=0, le=1)]
+    """of the instances"""
+
+
 @_described
 class ToolHealthJson(TypedDict):
     searches: ToolCallsJson
@@ -504,6 +514,8 @@ class RunSummaryJson(JudgeSummaryJson):
     cost_usd: CostUsd
     reused: NotRequired[ReusedJson]
     wall_s: float
+    unanswered: NotRequired[UnansweredJson]
+    """searches that ended without an answer, as none was demanded; absent without any"""
     tool_health: ToolHealthJson
     smoke_test: SmokeTest
     made_up: NotRequired[MadeUp]

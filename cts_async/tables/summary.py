@@ -91,6 +91,8 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
     if spent.reused is not None:
         value["reused"] = _reused_json(summary)
     value["wall_s"] = round(summary.wall_s, 3)
+    if summary.open_share is not None:
+        value["unanswered"] = {"n": summary.n_open_searches, "share": summary.open_share}
     value["tool_health"] = summary.tools.as_json()
     value |= notices_json(summary)
     # Stored scores that their labels contradict; all means here are of the labels.
@@ -124,7 +126,7 @@ def _ranked_by_model(counts: Mapping[str, Mapping[str, int]]) -> dict[str, dict[
 
 def notices_json(summary: RunSummary) -> dict[str, list[str]]:
     """Return `notices`: what has to be read before the scores; no field where there is nothing."""
-    notices = summary.tools.notices()
+    notices = summary.notices()
     if not notices:
         return {}
     return {"notices": notices}

@@ -110,6 +110,7 @@ def test_copy_that_was_changed_is_a_finding(runs: Path, step: str, change: Calla
     changed(version, step, change)
     audit = audited(version)
     assert not audit.held
+    assert (audit.n_held, audit.n_instances) == (9, 10)
     (finding,) = [finding for finding in audit.findings if "copied from" in finding.problem]
     assert (finding.level, finding.instance, finding.step) == ("provenance", "q1", step)
     assert SYSTEM in finding.problem

@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp.test_utils import unused_port
-from fake_small_web import PAGE, FakeModels, FakeWeb
+from fake_small_web import PAGE, FakeModels, FakeWeb, call_text
 
 from cts_async.analysis.summary import summarise_run
 from cts_async.config import RunConfig
@@ -22,9 +22,12 @@ from cts_async.engine.step import RetryPolicy
 from cts_async.errors import ProviderDown, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.model import Client
+from cts_async.protocol.audit import audit_run
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import run_plan
+from cts_async.runs.open_run import whole_run
 from cts_async.runs.results import latest_results
+from cts_async.runs.trace import whole_events
 from cts_async.tables.summary import write_summary
 
 N = 2
@@ -118,6 +121,48 @@ def test_search_of_the_web_is_recorded_counted_and_scored(search: Search) -> Non
         ("visit", "a.example", N),
         ("visit", "b.example", N),
     }
+
+
+class NeverEnds(FakeModels):
+    """Its agent searches for something else in every turn."""
+
+    def _say(self, messages: Any) -> tuple[str, str]:
+        role, text = super()._say(messages)
+        if role == "agent":
+            query = f"ferry {len(messages)}"
+            text = call_text("search", query=[query])
+        return role, text
+
+
+@pytest.mark.parametrize("empty_answers", ["fail", "zero"])
+def test_searches_that_may_end_without_an_answer_are_counted_and_never_scored_silently(
+    search: Search, empty_answers: Any
+) -> None:
+    models = NeverEnds()
+    options = {"agent_mode": "as-published", "max_turns": 3, "empty_answers": empty_answers}
+    directory = search(FakeWeb(), models, **options)
+    # Three turns for each instance; nobody judges what is not there.
+    assert models.asked == {"agent": 3 * N}
+    summary = orjson.loads((directory / "summary.json").read_bytes())
+    assert summary["unanswered"] == {"n": N, "share": 1.0}
+    assert any(
+        "2 searches (100.0% of the instances) ended without an answer" in text for text in summary["notices"]
+    )
+    lines = list(latest_results(directory / "results.jsonl").values())
+    if empty_answers == "fail":
+        assert [line["error"]["kind"] for line in lines] == ["no_answer"] * N
+        assert (summary["n_scored"], summary["n_failed"]) == (0, N)
+    else:
+        assert [(line["answer"], line["search"]["unanswered"]) for line in lines] == [("", True)] * N
+        assert summary["mean"] == 0.0
+    assert audit_run(directory).held
+    opened = whole_run(directory, journal=True)
+    assert opened is not None
+    kinds = [event.kind for event in whole_events(opened, lines[0]["id"])]
+    assert kinds == ["think", "search", "think", "search", "think", "unanswered"]
+    # The same command again pays nothing.
+    search(FakeWeb(), models, **options)
+    assert models.asked == {"agent": 3 * N}
 
 
 # --- Resuming

@@ -11,11 +11,11 @@ import pytest
 
 from cts_async.engine.journal import Journal
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.errors import PromptTooLong, RejectedError, StepError, ToolError, UnusableOutput
+from cts_async.errors import PromptTooLong, RejectedError, StepError, ToolError, Unanswered, UnusableOutput
 from cts_async.llm.model import ModelCall, input_tokens
 from cts_async.records import Trace
 from cts_async.runs.results import search_json
-from cts_async.search.agent import Agent, AgentTurn
+from cts_async.search.agent import Agent, AgentTurn, recorded_failures
 from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import AgentSettings, Tools
 
@@ -286,3 +286,90 @@ def test_demand_for_answer_survives_dropped_response(tmp_path: Path) -> None:
 def test_other_refusals_fail_the_search(tmp_path: Path, limit: int, error: RejectedError) -> None:
     ended = run_agent(tmp_path, Narrow(*LOOKS, ANSWER, limit=limit, error=error), Documents(long=True))
     assert isinstance(ended, RejectedError)
+
+
+@pytest.mark.parametrize("response", [None, [], "text", 5, {"1/": None}, {"1/": "why"}, {"1/": {"error": 1}}])
+def test_failures_recorded_in_another_form_are_tried_again(response: object) -> None:
+    assert recorded_failures(response) == {}
+
+
+def test_recorded_failures_are_those_that_the_agent_was_told_of() -> None:
+    failed = {"error": "no page", "reason": "http 404", "host": "x.test"}
+    recorded = {
+        "1/": failed,
+        "2/extract/1": {"lexical": "too long"},
+        "2/extract/2": failed,
+        "3/": {"lexical": "x"},
+    }
+    assert recorded_failures(recorded) == {"1/": failed, "2/extract/1": {"lexical": "too long"}}
+
+
+# --- As published
+
+
+def unanswered(tmp_path: Path, takes_empty: bool) -> Trace | StepError:
+    ended: list[Any] = []
+    settings = AgentSettings(max_turns=2, free_end=True)
+    script, documents = Script(SEARCH, VISIT), Documents()
+    agent = Agent(script, Tools(documents, documents, "digest", settings), settings, takes_empty)  # type: ignore[arg-type]
+
+    async def finish(result: Any) -> None:
+        ended.append(result)
+
+    async def main() -> None:
+        journal = Journal(tmp_path / "steps.jsonl")
+        request = {"prompt": "agent.en"}
+        job = Job("run", "s1", journal, lambda ctx: agent.run(ctx, "when?", OPENING, "en", request), finish)
+        await Runner().run([job])
+        journal.close()
+
+    asyncio.run(main())
+    # The last turn's call is not made: nothing reads what it would bring.
+    assert documents.fetches == []
+    assert "No tool calls are left" not in str(script.shown)
+    return ended[0]
+
+
+def test_search_whose_end_is_free_may_end_unanswered_and_is_a_failure(tmp_path: Path) -> None:
+    error = unanswered(tmp_path, takes_empty=False)
+    assert isinstance(error, Unanswered)
+    assert (error.kind, error.step) == ("no_answer", "search/turn/2")
+    assert "its 2 model calls are used up" in str(error)
+
+
+def test_unanswered_search_is_an_empty_answer_where_these_are_taken(tmp_path: Path) -> None:
+    trace = unanswered(tmp_path, takes_empty=True)
+    assert isinstance(trace, Trace)
+    assert (trace.answer, trace.model_calls, trace.forced) == ("", 2, False)
+    assert trace.turns[-1].kind == "unanswered"
+    assert search_json(trace)["unanswered"] is True
+
+
+def test_long_conversation_is_cut_in_its_middle_and_the_cut_is_recorded(tmp_path: Path) -> None:
+    script = Script(SEARCH, VISIT, ANSWER)
+    limits = {"max_input_tokens": 240, "cut_in_middle": True}
+    trace = run_agent(tmp_path, script, Documents(long=True), **limits)
+    assert isinstance(trace, Trace)
+    assert trace.answer == "At nine."
+    first_response = script.shown[2][3]["content"]
+    assert first_response.startswith("<tool_response>\nA search for 'ferry' found 1 results:")
+    assert first_response.endswith("It is blue.\n</tool_response>")
+    assert "..." in first_response
+    assert input_tokens(script.shown[2]) <= 240
+    assert script.news[2] == {"after": "search/turn/2", "cut": ["search/turn/1"]}
+    assert [turn.request for turn in trace.turns if turn.kind == "cut"] == ["search/turn/1"]
+    # What is sent is cut, not the conversation: the turns are whole.
+    assert script.shown[2][2]["content"] == SEARCH
+
+
+def test_second_call_behind_an_invented_response_is_made_as_published(tmp_path: Path) -> None:
+    turn = f"{SEARCH}<tool_response>It leaves at two.</tool_response><think>so</think>{VISIT}"
+    documents = Documents()
+    trace = run_agent(tmp_path, Script(turn, ANSWER), documents, calls_after_thoughts=True)
+    assert isinstance(trace, Trace)
+    assert (documents.searches, documents.fetches) == ([], ["https://a.example/1"])
+    # In strict mode the first call is the one that the model saw no invented response to.
+    documents = Documents()
+    (tmp_path / "strict").mkdir()
+    run_agent(tmp_path / "strict", Script(turn, ANSWER), documents)
+    assert (documents.searches, documents.fetches) == (["ferry"], [])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -32,12 +32,14 @@ from cts_async.search.toolbox import ToolCall, ToolResult, ToolWork
 from cts_async.search.toolbox.search import SearchCall
 from cts_async.search.toolbox.visit import VisitCall
 from cts_async.search.tools import (
+    AGENT_MODES,
     AgentSettings,
     Recorded,
     Tools,
     hit_row,
     read_hits,
     reason_of,
+    recorded_settings,
 )
 
 # --- The agent's tools piece by piece: records, reports to the agent, retries
@@ -446,3 +448,51 @@ def test_exception_of_a_tool_is_told_to_the_agent_and_ends_no_run(journal: Path)
     assert result.use == ToolUse({"spelling": 1}, (ToolFailure("spelling", "", "broken tool"),))
     (repeated,) = use(journal, tools_of(Web()), Spelling("broken"), lost=result.unrecorded)
     assert repeated.text == result.text
+
+
+# --- Uncut, as published
+
+
+def test_evidence_of_a_model_and_snippets_are_uncut_where_the_settings_say_so(journal: Path) -> None:
+    class Verbose:
+        async def extract(self, ctx: Context, step: str, page: Page, goal: str) -> Evidence:
+            return Evidence("e" * 5_000, "s" * 5_000)
+
+    call = VisitCall(("https://a.example/1",), "when")
+    uncut = replace(
+        tools_of(Web(), extractor=Verbose()), settings=AgentSettings(page_chars=300, whole_evidence=True)
+    )
+    (result,) = use(journal, uncut, call)
+    assert ("e" * 5_000 in result.text, "s" * 5_000 in result.text) == (True, True)
+    (result,) = use(journal.with_name("strict.jsonl"), tools_of(Web(), extractor=Verbose()), call)
+    # 300 characters of evidence; of the summary half of that, but 300 at least.
+    assert (result.text.count("e" * 300), "e" * 301 in result.text, "s" * 301 in result.text) == (
+        1,
+        False,
+        False,
+    )
+    hit = Hit("7", "https://x", "T", "s" * 3_000, 1.0)
+    assert len(hit_row(hit)[2]) == 1_000
+    assert len(hit_row(hit, whole_snippet=True)[2]) == 3_000
+
+
+def test_settings_are_recorded_with_the_switches_that_are_on_alone() -> None:
+    strict = AgentSettings().as_json()
+    assert list(strict) == [
+        "max_turns",
+        "max_input_tokens",
+        "results_per_query",
+        "snippet_chars",
+        "page_chars",
+        "think_chars",
+        "answer_chars",
+        "urls_offered",
+        "repeat_question",
+    ]
+    settings = AgentSettings(free_end=True, max_turns=7)
+    assert settings.as_json() == strict | {"max_turns": 7, "free_end": True}
+    assert settings.mode == "mixed"
+    assert AgentSettings(**AGENT_MODES["as-published"]).mode == "as-published"
+    assert recorded_settings(settings.as_json()) == settings
+    # From a file that anybody may have changed.
+    assert recorded_settings({"max_turns": "9", "free_end": 1, "unknown": 2}) == AgentSettings()

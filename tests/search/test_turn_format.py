@@ -12,6 +12,7 @@ from cts_async.search.backends import Hit
 from cts_async.search.toolbox import open_toolbox
 from cts_async.search.toolbox.search import SearchCall, format_search
 from cts_async.search.toolbox.visit import VisitCall
+from cts_async.search.tools import AgentSettings
 from cts_async.search.turn_format import (
     InvalidCall,
     final_answer,
@@ -288,3 +289,55 @@ def test_failure_is_one_bounded_line():
     assert told.startswith("Error: the visit to https://x failed: HTTP 500: no no ")
     assert "\n" not in told
     assert len(told) <= len("Error: the visit to https://x failed: ") + 300 + 1
+
+
+# --- As published: the calls after the last thought
+
+
+@pytest.mark.parametrize(
+    ("text", "tools", "own_text"),
+    [
+        # The demo runs the second call, and the invention stays in its history as a part of the thought.
+        (
+            f"t</think>{SEARCH}<tool_response>x</tool_response>u</think>{VISIT}",
+            ["visit"],
+            f"t</think>{SEARCH}<tool_response>x</tool_response>u</think>{VISIT}",
+        ),
+        # What follows a call is dropped, but for further calls, all of which run.
+        (
+            f"t</think>so{SEARCH}and{VISIT}<tool_response>x</tool_response>",
+            ["search", "visit"],
+            f"t</think>so{SEARCH}{VISIT}",
+        ),
+        (f"{SEARCH} then {VISIT} end", ["search", "visit"], f"{SEARCH}{VISIT}"),
+        # A thought that never ends has no calls, nor has a turn that thinks again after them.
+        (f"<think>t {SEARCH}", [], f"<think>t {SEARCH}"),
+        (f"t</think>{SEARCH}u</think>done", [], f"t</think>{SEARCH}u</think>done"),
+    ],
+)
+def test_calls_after_the_last_thought_count_as_published(text: str, tools: list[str], own_text: str) -> None:
+    turn = parse_turn(text, after_thoughts=True)
+    assert [call.tool for call in turn.calls if not isinstance(call, InvalidCall)] == tools
+    assert turn.own_text == own_text
+
+
+def test_answer_after_an_invented_response_counts_as_published_alone() -> None:
+    text = f"t</think>{SEARCH}<tool_response>At two.</tool_response>u</think><answer>At nine.</answer>"
+    assert final_answer(text, after_thoughts=True) == ("At nine.", "tag")
+    assert parse_turn(text, after_thoughts=True).made_up == "<tool_response>At two.</tool_response>"
+    assert final_answer(text)[1] == "last_turn"
+
+
+# --- Results as published
+
+
+def test_results_as_published_have_a_blank_line_and_addresses_as_they_are() -> None:
+    hits = [Hit("1", "https://x/a (b)", "T", "Some words.", 1.0, "2020", "S")]
+    published = AgentSettings(blank_before_snippet=True, raw_addresses=True)
+    assert format_search("q", hits, "Google", published) == (
+        "A Google search for 'q' found 1 results:\n\n## Web Results\n"
+        "1. [T](https://x/a (b))\nDate published: 2020\nSource: S\n\nSome words."
+    )
+    assert "1. [T](https://x/a%20%28b%29)\nDate published: 2020\nSource: S\nSome words." in format_search(
+        "q", hits
+    )

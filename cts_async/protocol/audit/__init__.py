@@ -110,15 +110,15 @@ def audit_run(directory: Path, data: str | None = None) -> Audit:
     findings = [*prompts.findings, *sources.findings]
     audit = Audit(directory, manifest.identity.system, findings=findings)
     audit.not_proven = unproven(custom)
+    copies = compare_copies(directory)
     audited: set[int] = set()  # hashes, to save memory
     # An instance that failed at its first step has a result, and no records.
     without_records: Iterator[tuple[str, list[Record]]] = ((id, []) for id in sources.ids())
     for instance, instance_records in chain(records, without_records):
         if hash(instance) not in audited:
             audited.add(hash(instance))
-            _audit_instance(audit, instance, instance_records, run, sources, prompts)
-    copies = compare_copies(directory)
-    audit.findings += copies.findings
+            changed_copies = copies.findings.get(instance, ())
+            _audit_instance(audit, instance, instance_records, run, sources, prompts, changed_copies)
     audit.notes = (
         *sources.notes,
         *copies.notes(),
@@ -153,12 +153,18 @@ def _own_prompts(records: RecordsByInstance, sources: Sources) -> OwnPrompts:
 
 
 def _audit_instance(
-    audit: Audit, instance: str, records: list[Record], run: RunFacts, sources: Sources, prompts: Prompts
+    audit: Audit,
+    instance: str,
+    records: list[Record],
+    run: RunFacts,
+    sources: Sources,
+    prompts: Prompts,
+    changed_copies: Sequence[Finding],
 ) -> None:
-    """Audit one instance, and count it."""
+    """Audit one instance, of whose copied steps `changed_copies` differ from their origins, and count it."""
     line = sources.results.line(instance)
     queries = sources.queries(instance, line)
-    findings: list[Finding] = []
+    findings: list[Finding] = list(changed_copies)
     if queries is None:
         problem = "its q and q* are not recorded: use --data to name the data"
         findings.append(Finding("missing", instance, "", problem))

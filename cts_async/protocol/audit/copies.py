@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path, PurePath
 from typing import Any, Final
@@ -38,13 +38,15 @@ class ComparedCopies:
     n_compared: int = 0
     n_origins_gone: int = 0
     """Origins that are gone, or have lost a step that was copied from them."""
-    findings: tuple[Finding, ...] = ()
+    findings: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
+    """A finding for each step that differs, by instance."""
 
     def notes(self) -> Iterator[str]:
         """What a reader of the audit should know; nothing of a run without copies."""
+        n_differing = sum(map(len, self.findings.values()))
         if self.n_copied:
             yield (
-                f"{self.n_copied} copied steps: {self.n_compared} compared with their origin, {len(self.findings)} "
+                f"{self.n_copied} copied steps: {self.n_compared} compared with their origin, {n_differing} "
                 f"differ, {self.n_origins_gone} origins gone"
             )
 
@@ -68,14 +70,15 @@ def compare_copies(directory: Path) -> ComparedCopies:
         for key, is_equal in states.items():
             if not is_equal:
                 origins_by_key[key] = origin
-    findings: list[Finding] = []
+    findings: defaultdict[str, list[Finding]] = defaultdict(list)
     if origins_by_key:
         for record in _finished_steps(place):
             origin = origins_by_key.get(record["key"], "")
             if origin and record.get("reused") == origin:
                 problem = f"it is not the step of {origin} that it says it was copied from"
-                findings.append(Finding("provenance", record["instance"], record["step"], problem))
-    return ComparedCopies(n_copied, n_compared, n_gone, tuple(findings))
+                instance = record["instance"]
+                findings[instance].append(Finding("provenance", instance, record["step"], problem))
+    return ComparedCopies(n_copied, n_compared, n_gone, findings)
 
 
 def _compared_with(origin: str, place: Path, digests: Mapping[str, bytes]) -> dict[str, bool]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -257,6 +258,7 @@ class Call:
 
 
 _COMPLETION: Final = Completion()
+_STEP_KEY: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def _as_recorded(response: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -571,6 +573,10 @@ def _note_further(ctx: Context, step: str, response: Mapping[str, Any]) -> None:
 def _checked_answer(response: Mapping[str, Any]) -> Mapping[str, Any]:
     if not response["text"].strip():
         raise UnusableOutput("the answer is empty")
+    # Of another run's journal nothing is certain; these steps are looked up.
+    for kind, _, key in response.get("tools", ()):
+        if kind not in ("search", "visit") or not _STEP_KEY.fullmatch(key):
+            raise UnusableOutput("a search or visit of another form")
     return response
 
 

@@ -437,6 +437,10 @@ class HttpReader(HttpService):
 _JINA_URL_SAFE: Final = "%/:?[]@!$&'()*+,;=~"
 
 
+_JINA_WARNING: Final = re.compile(r"^Warning: (.+)", re.MULTILINE)
+"""In the head of the text form."""
+
+
 class JinaReader(HttpReader):
     """WebDancer's page reader: GET https://r.jina.ai/{url} with a bearer key.
 
@@ -445,9 +449,14 @@ class JinaReader(HttpReader):
     here.
     """
 
+    plain_pages = False
+    """Ask for text, as the published demo does: lines for title and address, then the page."""
+
     async def _read(self, host: str, target: str) -> tuple[str, str]:
         address = URL(f"{self._spec.url.rstrip('/')}/{quote(target, safe=_JINA_URL_SAFE)}", encoded=True)
         headers = {"Accept": "application/json"}
+        if self.plain_pages:
+            headers["Accept"] = "*/*"
         if self._key:
             headers["Authorization"] = f"Bearer {self._key}"
         answer = await self.ask("GET", address, headers, about=host)
@@ -455,6 +464,9 @@ class JinaReader(HttpReader):
         if "json" not in answer.headers.get("Content-Type", "").lower():
             text = text_of(answer)
             self._check_text(answer, text, host)
+            warned = _JINA_WARNING.search(text.partition("\nMarkdown Content:")[0])
+            if self.plain_pages and warned:
+                check_warnings(warned[1], text, host)
             return "", text
         data = self.json_of(answer, host)
         code = value_at(data, "code")
@@ -468,12 +480,23 @@ class JinaReader(HttpReader):
         return title, text
 
 
-def open_reader(spec: ReaderSpec, environ: Mapping[str, str], session: aiohttp.ClientSession) -> PageReader:
-    """Open a page reader of the web. UsageError if its key is missing. `direct` makes its own sessions."""
+def open_reader(
+    spec: ReaderSpec,
+    environ: Mapping[str, str],
+    session: aiohttp.ClientSession,
+    *,
+    plain_pages: bool = False,
+) -> PageReader:
+    """Open a page reader of the web. UsageError if its key is missing. `direct` makes its own sessions.
+
+    `plain_pages` as in AgentSettings.
+    """
     if spec.kind == "direct":
         return DirectReader(spec)
     if spec.kind == "jina":
-        return JinaReader(spec, environ, session)
+        jina = JinaReader(spec, environ, session)
+        jina.plain_pages = plain_pages
+        return jina
     return HttpReader(spec, environ, session)
 
 

@@ -30,6 +30,7 @@ from cts_async.search.turn_format import distinct_texts, first_value, without_br
 MAX_QUERIES: Final = 3
 MAX_QUERY_CHARS: Final = 500
 _QUERY_KEYS: Final = ("query", "queries", "q")
+STRICT: Final = AgentSettings()
 _LINK_CHARS: Final = 80
 """Characters of syntax around a result's snippet."""
 
@@ -68,7 +69,7 @@ async def _search(work: ToolWork, number: int, query: str) -> ToolResult:
     async def search() -> ToolResult:
         hits, key = await work.tools.hits(work.ctx, f"{TOOL_STEP}{work.name}/{piece.name}", query)
         return ToolResult(
-            format_search(query, hits, engine.engine),
+            format_search(query, hits, engine.engine, work.tools.settings),
             tuple(Source(hit.url, hit.title, hit.snippet, "snippet") for hit in hits),
             ToolUse({SearchCall.tool: 1}, empty=int(not hits)),
             events=(CallEvent(SearchCall.tool, query, key),),
@@ -77,7 +78,7 @@ async def _search(work: ToolWork, number: int, query: str) -> ToolResult:
     return await work.attempt(piece, search)
 
 
-def format_search(query: str, hits: Sequence[Hit], engine: str = "") -> str:
+def format_search(query: str, hits: Sequence[Hit], engine: str = "", settings: AgentSettings = STRICT) -> str:
     """Format the results of one query; `engine` is the search engine's name, "" for a plain search."""
     # The words and the order are those that WebDancer was trained to read.
     query = without_breaks(query)
@@ -87,18 +88,22 @@ def format_search(query: str, hits: Sequence[Hit], engine: str = "") -> str:
     if engine:
         search = f"A {engine} search"
     head = f"{search} for '{query}' found {len(hits)} results:\n\n## Web Results\n"
-    return head + "\n\n".join(_entry(number, hit) for number, hit in enumerate(hits, 1))
+    return head + "\n\n".join(_entry(number, hit, settings) for number, hit in enumerate(hits, 1))
 
 
-def _entry(number: int, hit: Hit) -> str:
-    # A bracket or a blank in the address would end the Markdown link, which visits are chosen by.
-    url = hit.url.replace("(", "%28").replace(")", "%29").replace(" ", "%20")
+def _entry(number: int, hit: Hit, settings: AgentSettings) -> str:
+    url = hit.url
+    if not settings.raw_addresses:
+        # A bracket or a blank in the address would end the Markdown link, which visits are chosen by.
+        url = url.replace("(", "%28").replace(")", "%29").replace(" ", "%20")
     lines = [f"{number}. [{without_breaks(hit.title)}]({url})"]
     if hit.date:
         lines.append(f"Date published: {without_breaks(hit.date)}")
     if hit.source:
         lines.append(f"Source: {without_breaks(hit.source)}")
     if hit.snippet:
+        if settings.blank_before_snippet:
+            lines.append("")
         lines.append(without_breaks(hit.snippet))
     return "\n".join(lines)
 

@@ -41,6 +41,9 @@ _URL_KEYS: Final = ("url", "urls", "link", "links")
 _GOAL_KEYS: Final = ("goal", "purpose", "objective")
 _EVIDENCE_CHARS: Final = 300
 """Characters of syntax around a page's evidence."""
+_WHOLE_EVIDENCE_CHARS: Final = 2_000
+"""Characters of a page's evidence, uncut: of 26 visits recorded with the demo 876 in the median, 5,519 at the 90th
+percentile."""
 _THREAD_CHARS: Final = 20_000
 """A longer page is read in a thread: it would block the event loop for too long."""
 _WHY_CHARS: Final = 120
@@ -66,7 +69,8 @@ class VisitCall(ToolCall):
     async def execute(self, work: ToolWork) -> ToolResult:
         """Read all pages for the goal; each is fetched in a step, and read in another."""
         pages = self.pages
-        # WebDancer's evidence is uncut. Here a call has one limit, whatever the number of its pages.
+        # One limit a call, whatever the number of its pages. `whole_evidence` lifts it for what a model extracts: by
+        # words alone, whole evidence would be the whole page.
         share = work.tools.settings.page_chars // len(pages)
         visits = [_Visit(work, number, url, self.goal, share) for number, url in enumerate(pages, 1)]
         return await work.gather([visit.result for visit in visits])
@@ -174,7 +178,9 @@ class _Visit:
                 unread = {"lexical": f"{error.kind}: {error}"[:_WHY_CHARS]}
             else:
                 event = CallEvent(VisitCall.tool, self._request, step)
-                return self._result_of_reading(page.title, evidence.within(self.max_chars), fetched + [event])
+                if not self.work.tools.settings.whole_evidence:
+                    evidence = evidence.within(self.max_chars)
+                return self._result_of_reading(page.title, evidence, fetched + [event])
         evidence = await self._by_words(page)
         event = _read_by_words(self._request, key, self.max_chars, unread)
         return self._result_of_reading(page.title, evidence, fetched + [event], {piece: unread})
@@ -292,6 +298,8 @@ class VisitTool(Tool):
         return f"{call}\nurl ::= {' | '.join(addresses)}"
 
     def response_chars(self, settings: AgentSettings) -> float:
+        if settings.whole_evidence:
+            return _WHOLE_EVIDENCE_CHARS + _EVIDENCE_CHARS
         return settings.page_chars + _EVIDENCE_CHARS
 
     def text_of(self, event: CallEvent, record: Mapping[str, Any]) -> str:

@@ -337,6 +337,8 @@ export const en = {
   turn_repeated: "Repeated call, skipped",
   turn_made_up: "Tool response invented by the model, removed",
   turn_dropped: "Dropped: context full",
+  turn_cut: "Cut in its middle: context full",
+  turn_unanswered: "Ended without an answer",
   turn_forced: "Answer forced",
   turn_answer: "Answer",
   turn_model: "Model asked",

@@ -337,6 +337,8 @@ export const zh = {
   turn_repeated: "重复的调用，未再执行",
   turn_made_up: "模型自行编造的工具返回，已截去",
   turn_dropped: "因篇幅不足而省略",
+  turn_cut: "因篇幅不足，截去中段",
+  turn_unanswered: "未给出回答即结束",
   turn_forced: "强制作答",
   turn_answer: "答案",
   turn_model: "询问的模型",

@@ -1,0 +1,170 @@
+"""The agent's mode: who has which by default, what a run records of it, and which runs are resumed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from cts_async.config import RunConfig
+from cts_async.errors import UsageError
+from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol import plan as planning
+from cts_async.protocol.plan import Plan, make_plan
+from cts_async.search.tools import AGENT_MODES, SWITCHES
+
+ENVIRON = {"WEBDANCER_BASE_URL": "http://127.0.0.1:9/v1"}
+ALL_ON = dict.fromkeys(SWITCHES, True)
+
+
+def planned(tmp_path: Path, *, table: str = "", **options: Any) -> Plan:
+    """A plan in which `m` plays everybody but the agent, which is webdancer."""
+    config = tmp_path / "cts.toml"
+    config.write_text(f'[models.m]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m-1"\n{table}')
+    asked = RunConfig(
+        models=("m",),
+        every_role="m",
+        agent="webdancer",
+        limit=2,
+        runs_dir=tmp_path / "runs",
+        config_file=config,
+    )
+    return make_plan(replace(asked, **options), load_catalogue(config), ENVIRON)
+
+
+def recorded(plan: Plan) -> dict[str, Any]:
+    """The agent in the identity of the plan's first system."""
+    agent = plan.identity(next(iter(plan.systems)))["agent"]
+    return {name: value for name, value in agent.items() if name in SWITCHES}
+
+
+def test_webdancer_runs_as_published_and_every_other_agent_in_strict_mode(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    assert recorded(plan) == ALL_ON
+    # 20 calls are the demo's default, and those that it was always given here.
+    assert plan.settings.max_turns == 20
+    assert recorded(planned(tmp_path, agent="m")) == {}
+
+
+def test_as_published_preset_has_the_agent_mode_and_strict_can_be_typed(tmp_path: Path) -> None:
+    assert recorded(planned(tmp_path, agent="m", as_published=True)) == ALL_ON
+    assert recorded(planned(tmp_path, agent="m", as_published=True, agent_mode="strict")) == {}
+    assert recorded(planned(tmp_path, agent_mode="strict")) == {}
+    assert recorded(planned(tmp_path, agent="m", agent_mode="as-published")) == ALL_ON
+
+
+def test_each_switch_can_be_set_by_itself_as_an_option_and_in_the_catalogue(tmp_path: Path) -> None:
+    settings = ("free_end=false", "whole-pages=False")
+    typed = planned(tmp_path, agent_settings=settings)
+    assert recorded(typed) == {name: True for name in SWITCHES if name not in ("free_end", "whole_pages")}
+    assert typed.settings.mode == "mixed"
+    table = '[models.webdancer]\nagent = { mode = "strict", free_end = true }\n'
+    assert recorded(planned(tmp_path, table=table)) == {"free_end": True}
+    assert recorded(planned(tmp_path, table=table, agent_settings=("free_end=false",))) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "table", "problem"),
+    [
+        ({"agent_settings": ("free_ends=true",)}, "", "did you mean 'free_end'"),
+        ({"agent_settings": ("free_end",)}, "", "write free_end=true or free_end=false"),
+        ({"agent_settings": ("max_turns=3",)}, "", "no switch is called 'max_turns'"),
+        ({}, '[models.webdancer]\nagent = { mode = "published" }\n', "agent.mode in cts.toml is 'published'"),
+        ({}, "[models.webdancer]\nagent = { free_end = 1 }\n", "agent.free_end in cts.toml is 1"),
+    ],
+)
+def test_mistakes_in_modes_and_switches_are_one_clear_error(
+    tmp_path: Path, options: dict[str, Any], table: str, problem: str
+) -> None:
+    with pytest.raises(UsageError, match=problem):
+        planned(tmp_path, table=table, **options)
+
+
+def test_mode_is_said_and_recorded_only_where_it_is_not_strict(tmp_path: Path) -> None:
+    plan = planned(tmp_path)
+    system = next(iter(plan.systems))
+    assert plan.notes(system)["agent_mode"] == "as-published"
+    assert f"Agent mode as-published: {', '.join(SWITCHES)}." in plan.remarks
+    strict = planned(tmp_path, agent_mode="strict")
+    assert "agent_mode" not in strict.notes(system)
+    assert not [remark for remark in strict.remarks if "gent mode" in remark]
+
+
+def begun(plan: Plan) -> None:
+    """Begin the runs of a plan as an earlier version of this package recorded them."""
+    for system, directory in plan.systems.items():
+        directory.mkdir(parents=True)
+        manifest: dict[str, Any] = {"version": "0.13.0", "n_expected": 2, "sessions": []}
+        manifest["identity"] = plan.identity(system)
+        number = plan.versions[system].number
+        if number > 1:
+            manifest["run_version"] = number
+        (directory / "run.json").write_bytes(orjson.dumps(manifest))
+
+
+def test_run_that_was_begun_in_strict_mode_is_finished_so_and_says_so(tmp_path: Path) -> None:
+    before = planned(tmp_path, agent_mode="strict", date="2026-11-20")
+    begun(before)
+    resumed = planned(tmp_path)
+    assert recorded(resumed) == {}
+    assert resumed.systems == before.systems
+    assert resumed.current_date == "2026-11-20"
+    assert [remark for remark in resumed.remarks if "finished so; --agent-mode as-published makes" in remark]
+    # Who asks for the mode gets it, in a version of its own.
+    typed = planned(tmp_path, agent_mode="as-published")
+    assert recorded(typed) == ALL_ON
+    assert {directory.name[-3:] for directory in typed.systems.values()} == {".v2"}
+    assert recorded(planned(tmp_path, new=True)) == ALL_ON
+
+
+def test_run_as_published_is_resumed_though_a_strict_one_stands_beside_it(tmp_path: Path) -> None:
+    begun(planned(tmp_path, agent_mode="strict", date="2026-11-20"))
+    published = planned(tmp_path, agent_mode="as-published", date="2026-11-20")
+    begun(published)
+    resumed = planned(tmp_path)
+    assert recorded(resumed) == ALL_ON
+    assert resumed.systems == published.systems
+
+
+def test_strict_run_with_other_settings_is_no_reason_to_leave_the_mode(tmp_path: Path) -> None:
+    begun(planned(tmp_path, agent_mode="strict", date="2026-11-20", max_turns=7))
+    assert recorded(planned(tmp_path)) == ALL_ON
+
+
+def test_date_is_beijing_s_as_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock(planning.datetime):
+        @classmethod
+        def now(cls, tz: Any = None) -> Any:
+            # 17:30 in London: half past one of the next day in Beijing.
+            return planning.datetime(2026, 11, 26, 17, 30, tzinfo=tz)
+
+    monkeypatch.setattr(planning, "datetime", Clock)
+    assert planned(tmp_path).current_date == "2026-11-27"
+    assert planned(tmp_path, date="2026-11-01").current_date == "2026-11-01"
+
+
+def test_gold_is_built_in_strict_mode_unless_the_mode_is_typed(tmp_path: Path) -> None:
+    from cts_async.config import GoldConfig
+    from cts_async.protocol.gold import plan_gold
+
+    config = tmp_path / "cts.toml"
+    config.write_text('[models.m]\nbase_url = "http://127.0.0.1:9/v1"\nmodel = "m-1"\n')
+    asked = GoldConfig(
+        out=tmp_path / "gold.jsonl",
+        every_role="m",
+        agent="webdancer",
+        runs_dir=tmp_path / "runs",
+        config_file=config,
+    )
+    for mode, switches in ((None, {}), ("as-published", ALL_ON)):
+        plan = plan_gold(replace(asked, agent_mode=mode), load_catalogue(config), os.environ | ENVIRON)
+        assert recorded(plan) == switches
+
+
+def test_modes_differ_in_every_switch() -> None:
+    assert [AGENT_MODES["strict"][name] for name in SWITCHES] == [False] * len(SWITCHES)
+    assert [AGENT_MODES["as-published"][name] for name in SWITCHES] == [True] * len(SWITCHES)
