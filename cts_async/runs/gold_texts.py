@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from cts_async.datasets.gold import NuggetReader, normalise
 from cts_async.datasets.io import CSV_SUFFIXES, Fields
+from cts_async.datasets.kinds import find_kind
 from cts_async.datasets.kinds.sample import CORPUS as SAMPLE_CORPUS
 from cts_async.datasets.kinds.sample import GOLD as SAMPLE_GOLD
 from cts_async.datasets.kinds.sample import sample_dir
@@ -103,7 +104,7 @@ class GoldTexts:
                 for path in _gold_paths(manifest):
                     data = self._file(path, digest)
                     if data is not None:
-                        records = _gold_records(path, data, manifest.data.fields)
+                        records = _own_gold(path, manifest) or _gold_records(path, data, manifest.data.fields)
                         self._files[key] = _with_addresses(records, manifest)
                         break
             while len(self._files) > MAX_GOLD_FILES:
@@ -135,6 +136,22 @@ def _gold_paths(manifest: Manifest) -> Iterator[Path]:
         for usual_name in _USUAL_GOLD:
             yield Path(os.path.realpath(path.parent / usual_name))
     yield Path(os.path.realpath(sample_dir() / SAMPLE_GOLD))
+
+
+def _own_gold(path: Path, manifest: Manifest) -> Mapping[str, _GoldRecord]:
+    """The nuggets of a dataset whose main file has them in a form of its own; {} for any other, and a damaged one."""
+    records: dict[str, _GoldRecord] = {}
+    with suppress(CTSError):
+        kind = find_kind(manifest.data.spec.partition(":")[0])
+        if kind is None or kind.read_own_gold is None:
+            return {}
+        for instance in kind.read_own_gold(path):
+            nuggets: dict[str, GoldNugget] = {}
+            for nugget in instance.nuggets:
+                nuggets[nugget.id] = GoldNugget(nugget.text, nugget.weight, nugget.source_ids)
+            record = _GoldRecord(normalise(instance.intent), nuggets)
+            records[f"i {instance.id}"] = records[f"q {record.query}"] = record
+    return records
 
 
 def _gold_records(path: Path, data: bytes, fields: Mapping[str, str]) -> Mapping[str, _GoldRecord]:

@@ -74,6 +74,7 @@ def test_masked_report_has_no_text_in_any_file(
     # The test can fail: the same report without --mask has most of them.
     assert sum(text in unmasked for text in texts) > 4 * N
     assert "expected one line, got" in unmasked
+    assert f"The answer is {made_tasks(1)[0]['answer']}" in unmasked
     assert [text for text in texts if text in masked] == []
     assert MASKED in masked
     assert MASKED not in unmasked

@@ -14,11 +14,11 @@ from interactcomp_runs import N, config_file, run_tasks
 from made_interactcomp import made_tasks
 from written_files import read_lines
 
-from cts_async.config import JudgeConfig
+from cts_async.config import BudgetConfig, JudgeConfig
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_records
 from cts_async.engine.step import step_key
-from cts_async.errors import UsageError
+from cts_async.errors import BudgetSpent, UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.dry_walk import unasked_resources
@@ -57,6 +57,13 @@ def test_labels_are_full_or_none_and_the_score_is_accuracy(world: tuple[Path, di
         assert (run / "prompts" / "match.en.txt").exists()
     # Told the context, the agent finds the document of each task: the ceiling.
     assert score_file(runs["gold"] / "results.jsonl").mean == 100
+
+
+def test_run_that_was_stopped_pays_nothing_twice(tmp_path: Path) -> None:
+    with pytest.raises(BudgetSpent):
+        run_tasks(tmp_path, limit=2, references=(), budget=BudgetConfig(max_calls=7))
+    _, n_calls = run_tasks(tmp_path, limit=2, references=())
+    assert n_calls == 12 - 7
 
 
 def test_run_is_resumed_without_a_call_and_another_form_reuses_all_but_the_judge(tmp_path: Path) -> None:

@@ -277,6 +277,9 @@ class Kind:
     """Without instances: what to use instead, as the end of a sentence."""
     inspect: Callable[[str, Path | None], Inspected] | None = None
     """Without instances: (text after the colon, gold file) -> what `cts data show` shows."""
+    read_own_gold: Callable[[Path], Iterator[Instance]] | None = None
+    """Reads instances with their nuggets from the main file, where that has them in a form of its own: what shows a run
+    looks up the texts of its nuggets with it. None: they stand in a gold or queries file."""
     contents: Callable[[Dataset, Mapping[str, str] | None], Contents] | None = None
     """Reads everything that the dataset has, if that is more than `contents_of` reads."""
     file_readers: Mapping[str, FileReader] = field(default_factory=dict)

@@ -152,6 +152,7 @@ KIND: Final = Kind(
     expects="InteractComp210.jsonl, encrypted or plain",
     uses=(RUN_COMMANDS, "cts judge"),
     open=open_interactcomp,
+    read_own_gold=read_interactcomp,
     contents=interactcomp_contents,
     position=15,
 )
