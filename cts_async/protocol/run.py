@@ -108,7 +108,7 @@ from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.fetch import DirectReader
 from cts_async.search.backends.services import HttpEngine, open_reader
 from cts_async.search.catalog import EngineSpec, ReaderSpec
-from cts_async.search.tools import Recorded, Tools
+from cts_async.search.tools import CHANGE_RECORDS, MAX_PAGE_CHARS, Recorded, Tools
 
 Files = Mapping[System, RunFiles]
 Walk = Callable[[Context], Awaitable[Outcome]]
@@ -378,7 +378,7 @@ def searcher_of(plan: Plan, resources: Resources, engine: SearchEngine, reader: 
         visitor = PageVisitor(role, whole_pages=plan.settings.whole_pages)
     determining: list[Any] = [search.identity, search.corpus_sha256, plan.settings.snippet_chars]
     # What changes records of searches and pages; keys without it are those of earlier versions.
-    recording = [name for name in ("whole_snippets", "plain_pages") if name in plan.settings.switches]
+    recording = [name for name in CHANGE_RECORDS if name in plan.settings.switches]
     if recording:
         determining.append(recording)
     tools = Tools(
@@ -427,14 +427,33 @@ async def _open_tools(
     engine: SearchEngine | None = documents if search.engine.kind == CORPUS else None
     reader: PageReader | None = documents if search.reader.kind == CORPUS else None
     if session is not None and engine is None:
-        engine = HttpEngine(search.engine, resources.environ, session)
+        engine = HttpEngine(_engine_spec(plan), resources.environ, session)
     if session is not None and reader is None:
-        reader = open_reader(search.reader, resources.environ, session, plain_pages=plan.settings.plain_pages)
+        reader = open_reader(
+            _reader_spec(plan), resources.environ, session, plain_pages=plan.settings.plain_pages
+        )
     if isinstance(reader, DirectReader):
         stack.callback(reader.close)
     if engine is None or reader is None:
         raise AssertionError("a tool that is not the corpus has been opened")
     return engine, reader
+
+
+def _engine_spec(plan: Plan) -> EngineSpec:
+    """The search engine, asked as the agent's mode has it."""
+    spec = plan.search.engine
+    if plan.settings.bare_queries and spec.kind == "serper" and isinstance(spec.body, Mapping):
+        body = {name: value for name, value in spec.body.items() if name != "num"}
+        return spec.model_copy(update={"body": body})
+    return spec
+
+
+def _reader_spec(plan: Plan) -> ReaderSpec:
+    """The page reader, whose pages are as long as the agent's mode has them."""
+    spec = plan.search.reader
+    if plan.settings.whole_pages:
+        return spec.model_copy(update={"max_chars": max(spec.max_chars, MAX_PAGE_CHARS)})
+    return spec
 
 
 def _tool_lane(spec: EngineSpec | ReaderSpec, plan: Plan, resources: Resources) -> Lane | None:

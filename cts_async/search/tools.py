@@ -66,7 +66,10 @@ class AgentSettings:
     whole_evidence: bool = False
     """Return what a model extracts from a page uncut; else `page_chars` of it."""
     whole_pages: bool = False
-    """Give a page whole to the model that extracts from it; else its first 20,000 estimated tokens."""
+    """Give a page whole to the model that extracts from it; else its first 20,000 estimated tokens.
+
+    Whole are the first MAX_PAGE_CHARS, as far as the model's context has room: an unbounded page is a fault.
+    """
     free_end: bool = False
     """Demand no answer: a search may use up its turns, or its room, without one."""
     calls_after_thoughts: bool = False
@@ -81,6 +84,8 @@ class AgentSettings:
     """Show addresses of results as they are; else with parentheses and blanks escaped."""
     beijing_date: bool = False
     """The prompt's date is Beijing's; else this machine's."""
+    bare_queries: bool = False
+    """Send Serper the query alone; else with the number of results."""
     plain_pages: bool = False
     """Ask the Jina reader for its text form, which begins with title and address; else for JSON, which has warnings."""
 
@@ -122,9 +127,12 @@ SWITCHES: Final = (
     "blank_before_snippet",
     "raw_addresses",
     "beijing_date",
+    "bare_queries",
     "plain_pages",
 )
 """The settings that an agent mode switches together."""
+CHANGE_RECORDS: Final = ("whole_pages", "whole_snippets", "bare_queries", "plain_pages")
+"""Those of the switches that change what is recorded of a search or a page."""
 AGENT_MODES: Final[Mapping[str, Mapping[str, bool]]] = MappingProxyType(
     {"strict": dict.fromkeys(SWITCHES, False), "as-published": dict.fromkeys(SWITCHES, True)}
 )
