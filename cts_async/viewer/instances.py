@@ -205,6 +205,9 @@ def csv_of_instances(run: OpenRun, parameters: Parameters) -> Iterator[bytes]:
     remarks = run.contradictions()
     if run.manifest.caveat:
         remarks = [run.manifest.caveat] + remarks
+    # The rows have the data's queries.
+    if run.manifest.restriction:
+        remarks = [run.manifest.restriction] + remarks
 
     def cells(row: Json) -> Json:
         line: Json = {"run": run.place.name, "error_kind": row["failed"] or None}

@@ -183,7 +183,14 @@ class Matrix:
         columns: list[Json] = []
         for run in self.runs:
             manifest = run.manifest
-            columns.append({"name": run.place.name, "system": manifest.system, "caveat": manifest.caveat})
+            column: Json = {
+                "name": run.place.name,
+                "system": manifest.system,
+                "caveat": manifest.caveat,
+            }
+            if manifest.restriction:
+                column["restriction"] = manifest.restriction
+            columns.append(column)
         baselines = {baseline for baseline in self._baselines if baseline is not None}
         shows = list(SHOWN)
         if not baselines:
@@ -221,8 +228,9 @@ class Matrix:
         columns = [f"{name} ({self.show})" for name in self.names]
         remarks: list[str] = []
         for run in self.runs:
-            if run.manifest.caveat and run.manifest.caveat not in remarks:
-                remarks.append(run.manifest.caveat)
+            for remark in (run.manifest.restriction, run.manifest.caveat):
+                if remark and remark not in remarks:
+                    remarks.append(remark)
         remarks += self._contradictions()
 
         def cells(row: Json) -> Json:
@@ -234,7 +242,7 @@ class Matrix:
                 line[column] = value
                 if state == "failed":
                     failed.append(name)
-            # Why numbers say nothing about a model stands in every row.
+            # Why numbers say nothing about a model, or texts must not be published, stands in every row.
             return line | {
                 "judge": self.judge,
                 "failed": ", ".join(failed),

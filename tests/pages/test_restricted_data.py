@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterator
 from html import unescape
@@ -16,6 +17,8 @@ from cts_async.cli.report import report
 from cts_async.cli.view import view
 from cts_async.pages.contents import MASKED
 from cts_async.tables.export import export_runs
+from cts_async.viewer.library import Library
+from cts_async.viewer.pages import Endpoints
 
 WARNING = "InteractComp is for non-commercial research, and its text must not be published in plain form"
 
@@ -100,3 +103,16 @@ def test_exported_pages_warn_on_the_command_line_and_in_each_page(
     n_runs = len(list(folder.iterdir()))
     # Each run's page and each instance's.
     assert sum("restriction" in text for text in data) >= n_runs * (1 + N)
+
+
+def test_lists_of_instances_warn_as_pages_and_as_csv(folder: Path) -> None:
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir())[:2]
+    pages = Endpoints(Library(folder))
+    columns = pages.matrix({"runs": ",".join(names)})["runs"]
+    assert [column["restriction"].startswith(WARNING) for column in columns] == [True, True]
+    for parameters in ({"run": names[0]}, {"runs": ",".join(names)}):
+        answer = pages.csv(parameters)
+        assert answer is not None
+        rows = list(csv.DictReader(b"".join(answer[1]).decode().splitlines()))
+        assert {row["id"] for row in rows} == {"1", "2", "3", "4"}
+        assert all(row["caveat"].startswith(WARNING) for row in rows)

@@ -6,7 +6,7 @@ import { count, dollars, duration, NONE, score, signed } from "./format.js";
 import { crumbs } from "./header.js";
 import { failures, listBrowser } from "./lists.js";
 import { beginning } from "./longtext.js";
-import { caveatBadge, caveatNotes, contradictionNotes, table, tableRow } from "./parts.js";
+import { caveatBadge, caveatNotes, contradictionNotes, restrictionNotes, table, tableRow } from "./parts.js";
 import { go, href, joined } from "./route.js";
 import { allSwitch, versionButton } from "./versions.js";
 import { t } from "./words.js";
@@ -183,7 +183,8 @@ function legend({ show, shows, baseline, runs, contradictions }) {
   const gain = baseline === null ? t("legendGainByAgent") : t("legendGain", { baseline: visible(baseline) });
   const words = [t("legend"), show === "gain" && shows.includes("gain") ? gain : null,
     runs.length === 2 ? t("legendGap") : runs.length > 2 ? t("legendSpread") : null];
-  return [h("p", { class: "muted small" }, words.filter(Boolean).join(" ")), caveatNotes(runs.map((run) => run.caveat)),
+  return [h("p", { class: "muted small" }, words.filter(Boolean).join(" ")),
+    restrictionNotes(runs.map((run) => run.restriction)), caveatNotes(runs.map((run) => run.caveat)),
     contradictionNotes(contradictions)];
 }
 
