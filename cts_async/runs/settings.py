@@ -8,6 +8,7 @@ from typing import Any
 
 from cts_async.foreign_json import as_object
 from cts_async.runs.manifest import Manifest
+from cts_async.search.tools import SWITCHES, AgentSettings, recorded_settings
 
 
 def setting_of(manifest: Manifest) -> dict[str, str]:
@@ -34,11 +35,21 @@ def setting_of(manifest: Manifest) -> dict[str, str]:
     if identity.corpus_sha256:
         setting["documents"] = identity.corpus_sha256
     for facet, value in identity.agent.items():
-        setting[facet.replace("_", " ")] = _shown(value)
+        # Those of the agent's mode are one facet: what is off is not recorded, and would be no contradiction.
+        if facet not in SWITCHES:
+            setting[facet.replace("_", " ")] = _shown(value)
+    if identity.agent:
+        setting["agent mode"] = _agent_mode(recorded_settings(identity.agent))
     for facet, key in (("tools", "agent_tools"), ("web", "tools")):
         if key in manifest.raw_identity:
             setting[facet] = _shown(manifest.raw_identity[key])
     return setting
+
+
+def _agent_mode(settings: AgentSettings) -> str:
+    if settings.mode != "mixed":
+        return settings.mode
+    return ", ".join(settings.switches)
 
 
 def _shown(value: Any) -> str:

@@ -15,6 +15,8 @@ from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol import plan as planning
 from cts_async.protocol.plan import Plan, make_plan
+from cts_async.runs.manifest import manifest_of
+from cts_async.runs.settings import setting_of, settings_agree
 from cts_async.search.tools import AGENT_MODES, SWITCHES
 
 ENVIRON = {"WEBDANCER_BASE_URL": "http://127.0.0.1:9/v1"}
@@ -100,6 +102,7 @@ def begun(plan: Plan) -> None:
         directory.mkdir(parents=True)
         manifest: dict[str, Any] = {"version": "0.13.0", "n_expected": 2, "sessions": []}
         manifest["identity"] = plan.identity(system)
+        manifest["players"] = plan.players(system)
         number = plan.versions[system].number
         if number > 1:
             manifest["run_version"] = number
@@ -168,3 +171,20 @@ def test_gold_is_built_in_strict_mode_unless_the_mode_is_typed(tmp_path: Path) -
 def test_modes_differ_in_every_switch() -> None:
     assert [AGENT_MODES["strict"][name] for name in SWITCHES] == [False] * len(SWITCHES)
     assert [AGENT_MODES["as-published"][name] for name in SWITCHES] == [True] * len(SWITCHES)
+
+
+def test_runs_of_different_modes_are_not_compared_as_one_setting(tmp_path: Path) -> None:
+    settings: list[dict[str, str]] = []
+    modes: list[dict[str, Any]] = [
+        {"agent_mode": "strict"},
+        {"agent_mode": "as-published"},
+        {"agent_mode": "strict", "agent_settings": ("free_end=true",)},
+    ]
+    for number, options in enumerate(modes):
+        plan = planned(tmp_path, runs_dir=tmp_path / str(number), date="2026-11-20", **options)
+        begun(plan)
+        settings.append(setting_of(manifest_of(next(iter(plan.systems.values())))))
+    assert [setting["agent mode"] for setting in settings] == ["strict", "as-published", "free_end"]
+    assert not settings_agree(settings[0], settings[1])
+    # A run of 0.13 has recorded no mode, and is strict.
+    assert settings_agree(settings[0], settings[0])
