@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -91,7 +92,7 @@ def configured(directory: Path, url: str) -> Path:
     return config
 
 
-def planned(directory: Path, config: Path, folder: str) -> Plan:
+def planned(directory: Path, config: Path, folder: str, **options: Any) -> Plan:
     asked = RunConfig(
         models=("fake",),
         ks=(1, 2),
@@ -100,6 +101,7 @@ def planned(directory: Path, config: Path, folder: str) -> Plan:
         limit=N,
         runs_dir=directory / folder,
     )
+    asked = replace(asked, **options)
     return replace(make_plan(asked, load_catalogue(config), KEYS), current_date="2033-01-15")
 
 
@@ -124,6 +126,29 @@ def test_instances_give_the_lines_of_a_local_run(tmp_path: Path, refusing: str) 
             assert any(b'"judge/' in line for line in written[place, None]) == (refusing == "fake-1")
             assert written[place, "other"] == lines_of(judgments_path(directory, "other"))
             assert written[place, "lexical"] == lines_of(judgments_path(directory, "lexical"))
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("max_turns", [1, 20])
+def test_workers_search_as_published_like_a_local_run(tmp_path: Path, max_turns: int) -> None:
+    """Also where every search ends without an answer: the fake agent needs two turns."""
+    options = {"agent_mode": "as-published", "max_turns": max_turns, "ks": (1,)}
+
+    async def main() -> None:
+        async with FakeProvider(Settings()) as provider:
+            config = configured(tmp_path, provider.url)
+            local = planned(tmp_path, config, "local", **options)
+            apart = planned(tmp_path, config, "apart", **options)
+            await run_plan(local, KEYS, Events())
+            with open_runs(apart, Events()) as files:
+                tasks = list(campaign_tasks(apart, files))
+                work = CampaignWork.from_plan(apart)
+                written = await done_at_a_bench(work, tasks, tmp_path / "steps.jsonl", KEYS)
+        for place, directory in enumerate(local.systems.values()):
+            lines = lines_of(directory / RESULTS)
+            assert written[place, None] == lines
+            assert [b'"no_answer"' in line for line in lines] == [max_turns == 1] * N
 
     asyncio.run(main())
 

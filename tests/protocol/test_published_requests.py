@@ -18,10 +18,13 @@ from fake_web import served
 from cts_async.config import RunConfig
 from cts_async.engine.events import Events
 from cts_async.llm.catalog import load_catalogue
+from cts_async.llm.model import input_tokens
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.plan import make_plan
 from cts_async.protocol.run import run_plan
+from cts_async.runs.open_run import whole_run
 from cts_async.runs.results import latest_results
+from cts_async.runs.trace import whole_events
 
 SEARCHES = (
     "I look for it.\n</think>\n<tool_call>\n"
@@ -114,7 +117,7 @@ def _completion(text: str) -> web.Response:
     return web.json_response({"model": "WebDancer-32B", "choices": [choice], "usage": usage})
 
 
-def searched(folder: Path, demo: Demo, **options: Any) -> Path:
+def searched(folder: Path, demo: Demo, *, table: str = "", **options: Any) -> Path:
     """Search one query with these servers; gives the run directory."""
 
     async def main() -> Path:
@@ -132,7 +135,7 @@ def searched(folder: Path, demo: Demo, **options: Any) -> Path:
                 f'[models.extractor]\nbase_url = "{base}/extractor"\nmodel = "qwen2.5-72b-instruct"\n'
                 'params = { response_format = { type = "json_object" } }\n'
                 '[roles]\nvisit = "extractor"\n'
-                f'[search.serper]\nurl = "{base}/search"\n[visit.jina]\nurl = "{base}"\n'
+                f'{table}[search.serper]\nurl = "{base}/search"\n[visit.jina]\nurl = "{base}"\n'
             )
             asked = RunConfig(
                 data=str(data),
@@ -231,6 +234,38 @@ def test_answer_is_that_of_the_tag_and_the_audit_holds(run: tuple[Demo, Path]) -
     assert (line["answer"], line["search"]["forced"], line["search"]["model_calls"]) == ("In 1889.", False, 4)
     assert line["search"]["made_up"] == 1
     assert audit_run(directory).held
+
+
+def test_long_conversation_is_cut_and_audit_and_trace_know(tmp_path: Path) -> None:
+    demo = Demo([SEARCHES, VISITS, INVENTS + DROPPED, ANSWERS])
+    opening = input_tokens(searched_opening(tmp_path / "whole"))
+    # Room for the opening, and for half of what the visit brings.
+    limit = int(opening) + 900
+    table = f'[models.webdancer]\nagent = {{ mode = "as-published", max_input_tokens = {limit} }}\n'
+    directory = searched(tmp_path, demo, table=table)
+    sent = [request["messages"] for request in demo.agent]
+    assert max(map(input_tokens, sent)) <= limit
+    # The first step is gone, and the latest response has lost its middle; both of its ends are there.
+    assert [message["content"] for message in sent[2][2:-1]] == [VISITS]
+    latest = sent[2][-1]["content"]
+    assert latest.startswith(SECOND_RESPONSE[:500])
+    assert latest.endswith(SECOND_RESPONSE[-500:])
+    assert audit_run(directory).held
+    opened = whole_run(directory, journal=True)
+    assert opened is not None
+    room = [
+        (event.kind, event.request) for event in whole_events(opened, "1") if event.kind in ("cut", "dropped")
+    ]
+    assert room[:2] == [("dropped", "search/turn/1"), ("cut", "search/turn/2")]
+
+
+def searched_opening(folder: Path) -> list[dict[str, str]]:
+    """The messages of a first request."""
+    folder.mkdir()
+    demo = Demo([ANSWERS])
+    searched(folder, demo)
+    messages: list[dict[str, str]] = demo.agent[0]["messages"]
+    return messages
 
 
 def test_no_answer_is_demanded_at_the_last_call(tmp_path: Path) -> None:
