@@ -89,6 +89,9 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
     result: dict[str, Any] = {"instances": plan.n_instances}
     if plan.config.as_published:
         result["as_published"] = True
+    if plan.searches and plan.settings.switches:
+        result["agent_mode"] = plan.settings.mode
+        result["agent_switches"] = list(plan.settings.switches)
     result["total"] = _timed_json(forecast.total, forecast.time_s) | {
         "most_cost_usd": forecast.most_usd,
         "bound_by": forecast.binding,

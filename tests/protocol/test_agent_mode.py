@@ -14,10 +14,12 @@ from cts_async.config import RunConfig
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol import plan as planning
+from cts_async.protocol.forecast import forecast
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.settings import setting_of, settings_agree
 from cts_async.search.tools import AGENT_MODES, SWITCHES
+from cts_async.tables.forecast import forecast_json
 
 ENVIRON = {"WEBDANCER_BASE_URL": "http://127.0.0.1:9/v1"}
 ALL_ON = dict.fromkeys(SWITCHES, True)
@@ -188,3 +190,15 @@ def test_runs_of_different_modes_are_not_compared_as_one_setting(tmp_path: Path)
     assert not settings_agree(settings[0], settings[1])
     # A run of 0.13 has recorded no mode, and is strict.
     assert settings_agree(settings[0], settings[0])
+
+
+def test_plan_says_the_mode_and_forecasts_its_texts(tmp_path: Path) -> None:
+    # Ten results of 240 characters and 80 around them; a visit 4,000 and 300, or uncut about 2,000 and 300.
+    for mode, chars in (("strict", (3_200 + 4_300) / 2), ("as-published", (3_200 + 2_300) / 2)):
+        plan = planned(tmp_path, agent_mode=mode)
+        assert plan.toolbox.response_chars(plan.settings) == chars
+        result = forecast_json(plan, forecast(plan, {}), {})
+        if mode == "strict":
+            assert "agent_mode" not in result
+        else:
+            assert (result["agent_mode"], result["agent_switches"]) == (mode, list(SWITCHES))
