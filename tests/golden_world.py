@@ -157,6 +157,10 @@ _BLANKED = (
 )
 _ADDED_NOTES = re.compile(rf',"notes":\{{"calls":\[(?:\{{(?:"\w+":(?:{_STRING}|\d+),?)*\}},?)*\]\}}')
 """What later agents note in a turn's step of the calls before it."""
+_ADDED_PLAN = re.compile(
+    r',\n *"reused": \{[^{}]*\}|,\n *"run": "[^"\n]*",\n *"version": \d+(?:,\n *"changed_from": "[^"\n]*")?'
+)
+"""What later plans say of versions and of reused steps."""
 _ADDED_RUN_VERSION = re.compile(r'\n  "(?:run_version|reuses|lineage)": [^\n]*')
 """What later versions note of versions of a run."""
 _ADDED_VERSION = re.compile(r'\A\{\n  "version": "[^"]*",\n(?=  "n": )')
@@ -169,6 +173,7 @@ def normalised(text: str) -> str:
 
     The last digits of a float are those of a processor's vector instructions.
     """
+    text = _ADDED_PLAN.sub("", text)
     text = _ADDED_VERSION.sub("{\n", text)
     for pattern in _BLANKED:
         text = pattern.sub("-", text)

@@ -59,6 +59,8 @@ def test_every_option_that_a_message_names_has_a_parameter() -> None:
         for option in OPTION.findall(message):
             if option in OF_OTHER_PROGRAMS or option == "--max":  # engine/budget.py: --max-usd and others
                 continue
+            if f"cts report {option}" in message:  # a command that Python has no function for
+                continue
             n_options += 1
             parameter = in_parameters(f"use {option}").removeprefix("use ")
             assert re.split(r"[.=]", parameter)[0] in names, (place, option)

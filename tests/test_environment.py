@@ -19,7 +19,7 @@ from cts_async.search.backends.corpus import default_cache_dir
 
 PACKAGE = Path(cts_async.__file__).parent
 NO_VARIABLES = {
-    *("HOST_OR_NET", "MAX_DEPTH", "MIN_CALLS", "QUESTION_TYPES", "TAG_NAMES"),
+    *("HOST_OR_NET", "JUDGE_PROMPTS", "MAX_DEPTH", "MIN_CALLS", "QUESTION_TYPES", "TAG_NAMES"),
     *("O_BINARY", "O_NONBLOCK", "O_PATH", "SC_CLK_TCK"),
 }
 """Texts that only look like one."""

@@ -123,7 +123,7 @@ def read_object(path: Path) -> dict[str, Any] | None:
     return value
 
 
-def line_at(fd: int, offset: int, first_bytes: int = _PIECE) -> bytes | None:
+def line_at(fd: int, offset: int, first_bytes: int | None = None) -> bytes | None:
     """The line that begins at `offset`, without its newline; `first_bytes` are read at first.
 
     None if no line begins there, if it has no newline yet, or if it is longer than `MAX_LINE`.
@@ -131,7 +131,7 @@ def line_at(fd: int, offset: int, first_bytes: int = _PIECE) -> bytes | None:
     if offset < 0 or (offset and os.pread(fd, 1, offset - 1) != b"\n"):
         return None
     parts: list[bytes] = []
-    size, start, length = first_bytes, offset, 0
+    size, start, length = first_bytes or _PIECE, offset, 0
     while True:
         block = os.pread(fd, size, start)
         if not block:

@@ -114,13 +114,13 @@ _Amount = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=Tru
 _NullableName = Annotated[_Name, _Nullable]
 _NullablePath = Annotated[_Path, _Nullable]
 # Of any form: what is not of the type counts as absent for strict readers, too, since no result depends on it.
+_AnyText = Annotated[str, BeforeValidator(_text)]
+_AnyObject = Annotated[Mapping[str, Any], BeforeValidator(as_object)]
+_Truth = Annotated[bool, BeforeValidator(bool)]
 _RESTRICTION_CHARS: Final = 300
 _KEEP_TEXTS: Final = (
     "Keep queries, answers, nuggets and traces to yourself: cts report --mask writes a report without texts."
 )
-_AnyText = Annotated[str, BeforeValidator(_text)]
-_AnyObject = Annotated[Mapping[str, Any], BeforeValidator(as_object)]
-_Truth = Annotated[bool, BeforeValidator(bool)]
 
 
 class _Part:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from fake_provider import Remote, provider_process
-from test_iteration import ASPECTS, LAB, write_data
+from iteration_session import ASPECTS, LAB, write_data
 from typed_commands import Cts
 
 N = 10
@@ -32,7 +32,7 @@ def provider(cts: Cts) -> Iterator[Remote]:
             TABLE.format(name=name, url=remote.url, id=id) for name, id in (("fake", "f-1"), ("other", "o-1"))
         ]
         Path("cts.toml").write_text("".join(tables))
-        write_data(N, {})
+        write_data(Path(), N, {})
         Path("docs.jsonl").write_text(
             '{"id": "d", "url": "http://x.test/", "title": "Facts", "text": "Facts."}\n'
         )
@@ -90,7 +90,7 @@ def test_plan_of_a_changed_version_has_only_what_is_left_to_pay(cts: Cts, provid
     assert {row["step"] for row in plan["steps"] if not row["observed_steps"]} == {"judge"}
 
     # One nugget: a verdict for each system. The plan knows the version, and what changed.
-    write_data(N, {5: "fact five"})
+    write_data(Path(), N, {5: "fact five"})
     plan = planned(cts, *MODEL)
     assert calls_by_kind(plan) == {"judge": 2}
     assert by_system(plan, "version", "changed", "run") == {
@@ -103,7 +103,7 @@ def test_plan_of_a_changed_version_has_only_what_is_left_to_pay(cts: Cts, provid
     assert any("seen in mini-orig+all-fake, mini-fake-k2+all-fake" in text for text in plan["assumptions"])
 
     # One instance more, whose every step is left: the searches seen took two turns.
-    write_data(N + 1, {})
+    write_data(Path(), N + 1, {})
     assert calls_by_kind(planned(cts, *MODEL)) == {
         "clarify": 1,
         "answer": 2,
@@ -111,7 +111,7 @@ def test_plan_of_a_changed_version_has_only_what_is_left_to_pay(cts: Cts, provid
         "search": 2 * 2,
         "judge": 2,
     }
-    write_data(N, {})
+    write_data(Path(), N, {})
 
     # A further question: other questions are asked, and nothing of what follows is known.
     assert calls_by_kind(planned(cts, *PLAYERS, "-m", "fake", "-k", "3")) == {
