@@ -214,7 +214,9 @@ class _Search:
             for thought in parsed.thoughts:
                 yield Event("think", step=turn, text=thought)
             if parsed.made_up:
-                yield Event("made_up", step=turn, text=parsed.made_up)
+                # As published, what the model invented before its last thought stays in the conversation.
+                kind = "invented" if after_thoughts else "made_up"
+                yield Event(kind, step=turn, text=parsed.made_up)
             if demand or not parsed.calls:
                 answer = final_answer(reply, after_thoughts=after_thoughts)[0]
                 yield Event("answer", step=turn, text=answer)

@@ -233,6 +233,12 @@ def test_answer_is_that_of_the_tag_and_the_audit_holds(run: tuple[Demo, Path]) -
     (line,) = latest_results(directory / "results.jsonl").values()
     assert (line["answer"], line["search"]["forced"], line["search"]["model_calls"]) == ("In 1889.", False, 4)
     assert line["search"]["made_up"] == 1
+    opened = whole_run(directory, journal=True)
+    assert opened is not None
+    (invented,) = [event.text for event in whole_events(opened, "1") if event.kind == "invented"]
+    assert (
+        invented == "<tool_response>\nIn 1870.\n</tool_response>\n<tool_response>\nIn 1871.\n</tool_response>"
+    )
     assert audit_run(directory).held
 
 

@@ -11,7 +11,7 @@ import { language, t } from "./words.js";
 
 const SYMBOLS = {
   think: "…", invalid: "!",
-  repeated: "↻", made_up: "✂", dropped: "−", cut: "✄", unanswered: "∅", forced: "▸", answer: "✓",
+  repeated: "↻", made_up: "✂", invented: "✎", dropped: "−", cut: "✄", unanswered: "∅", forced: "▸", answer: "✓",
   model: "✦", reported: "›", source: "▤",
 };
 const FOLDED = 600;

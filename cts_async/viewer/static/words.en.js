@@ -335,6 +335,7 @@ export const en = {
   journalIndexing: "The journal is still being indexed …",
   turn_invalid: "Unparseable tool call",
   turn_repeated: "Repeated call, skipped",
+  turn_invented: "Tool response invented by the model",
   turn_made_up: "Tool response invented by the model, removed",
   turn_dropped: "Dropped: context full",
   turn_cut: "Cut in its middle: context full",

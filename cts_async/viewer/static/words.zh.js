@@ -335,6 +335,7 @@ export const zh = {
   journalIndexing: "正在索引日志……",
   turn_invalid: "无法识别的调用",
   turn_repeated: "重复的调用，未再执行",
+  turn_invented: "模型自行编造的工具返回",
   turn_made_up: "模型自行编造的工具返回，已截去",
   turn_dropped: "因篇幅不足而省略",
   turn_cut: "因篇幅不足，截去中段",
