@@ -526,6 +526,7 @@ def draft_plan(
     human_answers = read_human_answers(config, dataset)
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     toolbox = open_toolbox(config.tools)
+    _typed_switches(config.agent_settings)  # a misspelled one is said before a missing key
     roles = _with_page_reader(choose_roles(config, catalogue.roles, web=search.web), custom)
     if (config.agent_mode == "as-published" or config.agent_settings) and roles.agent in custom:
         raise UsageError(

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
+import cts_async
 from cts_async.config import RunConfig
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
@@ -202,3 +203,13 @@ def test_plan_says_the_mode_and_forecasts_its_texts(tmp_path: Path) -> None:
             assert "agent_mode" not in result
         else:
             assert (result["agent_mode"], result["agent_switches"]) == (mode, list(SWITCHES))
+
+
+def test_preset_that_was_begun_with_a_strict_agent_is_finished_so(tmp_path: Path) -> None:
+    begun(planned(tmp_path, agent="m", as_published=True, agent_mode="strict", date="2026-11-20"))
+    assert recorded(planned(tmp_path, agent="m", as_published=True)) == {}
+
+
+def test_python_call_names_its_parameter_for_a_wrong_switch(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"agent_settings"):
+        cts_async.run("baseline", agent_settings="free_ends=true", agent="local", runs_dir=tmp_path)
