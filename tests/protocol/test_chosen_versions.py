@@ -167,7 +167,7 @@ def _parsed(raw: Mapping[str, Any]) -> dict[str, Any]:
 def picked(
     series: list[Series], resumed: Mapping[str, int], folder: list[Manifest], typed: str | None = None
 ) -> tuple[str, str]:
-    return choose_date(typed, series, lambda text: resumed.get(text, 0), lambda: folder)
+    return choose_date(typed, series, lambda text: resumed.get(text, 0), lambda: folder, TODAY)
 
 
 def test_date_is_that_of_the_folders_latest_run_else_todays(tmp_path: Path) -> None:
