@@ -25,10 +25,16 @@ def folder(tmp_path: Path) -> Path:
 
 def make(folder: Path, *words: str) -> tuple[list[str], str]:
     """The commands that make would run, and what it says on standard error."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
-    command = ["make", "--no-print-directory", "-n", *words]
-    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=False)
+    done = run_make(folder, "--no-print-directory", "-n", *words)
     return done.stdout.splitlines(), done.stderr
+
+
+def run_make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run make, without what a make that runs the tests leaves in the environment."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "MFLAGS"))}
+    return subprocess.run(
+        ["make", *words], cwd=folder, env=environ, capture_output=True, text=True, check=False
+    )
 
 
 def installed_lists(commands: list[str]) -> list[str]:
@@ -100,9 +106,7 @@ def test_python_that_is_too_old_is_refused_by_its_version(folder: Path) -> None:
     # Stands for an old one: the check sees this version.
     old.write_text('#!/bin/sh\nshift\nexec python3 -c "import sys; sys.version_info = (3, 10); $1"\n')
     old.chmod(0o755)
-    done = subprocess.run(
-        ["make", "run", f"PYTHON={old}"], cwd=folder, capture_output=True, text=True, check=False
-    )
+    done = run_make(folder, "run", f"PYTHON={old}")
     assert done.returncode == 2
     assert done.stderr.startswith("Python 3.11 or newer is needed, and this is 3.")
     assert not (folder / ".venv").exists()
