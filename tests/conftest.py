@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +22,11 @@ settings.register_profile("suite", deadline=None, suppress_health_check=[HealthC
 settings.load_profile("suite")
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+# nohup, and a shell that starts something in the background, ignore these, and children would inherit that.
+for ignored in (signal.SIGHUP, signal.SIGINT):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, signal.default_int_handler if ignored is signal.SIGINT else signal.SIG_DFL)
 
 # Each call of the app would build all commands again, for a third of the CPU time of the tests of commands.
 typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
