@@ -70,12 +70,12 @@ def list_all(
     """
     import time
 
-    from cts_async.tables.run_list import list_runs, notes_on, runs_in, runs_table
+    from cts_async.tables.run_list import list_runs, listed_directories, notes_on, run_list_table
     from cts_async.tables.table import show_tables
 
     place = _folder(folder)
-    listed = list_runs(runs_in(place), exact=exact)
-    table = runs_table(listed, place, time.time())
+    listed = list_runs(listed_directories(place), exact=exact)
+    table = run_list_table(listed, place, time.time())
     show_tables([table], notes=notes_on(listed), as_json=as_json, csv=csv)
 
 
@@ -204,11 +204,11 @@ def prune(
     from cts_async.runs.removal import reasons_to_keep
     from cts_async.runs.versions import older_versions
     from cts_async.tables.output import counted, print_line
-    from cts_async.tables.run_list import runs_in
+    from cts_async.tables.run_list import listed_directories
 
     place = _folder(folder)
     _finish_removals([place])
-    older = older_versions(map(manifest_of, runs_in(place)), keep)
+    older = older_versions(map(manifest_of, listed_directories(place)), keep)
     removable: list[Path] = []
     for manifest in older:
         if is_being_written(manifest):

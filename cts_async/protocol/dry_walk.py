@@ -27,7 +27,7 @@ from cts_async.llm.model import Client, Model
 from cts_async.protocol.conversation import NOBODY
 from cts_async.protocol.custom.calls import Call, CustomPlayer
 from cts_async.protocol.custom.wire import View
-from cts_async.protocol.found_steps import DryWalk, FoundVerdicts, Progress, kind_of_step
+from cts_async.protocol.found_steps import DryWalk, FoundVerdicts, WalkProgress, kind_of_step
 from cts_async.protocol.judge import LEXICAL
 from cts_async.protocol.plan import CORPUS, CommandPlan, Plan
 from cts_async.protocol.rejudge import JudgePlan, make_verdict, verdicts_left
@@ -74,7 +74,7 @@ class Walker:
 
     async def walk(
         self, id: str, steps: Callable[[Context], Awaitable[Any]], *, shared: bool = False
-    ) -> Progress:
+    ) -> WalkProgress:
         """Make the steps of one instance as far as they are found."""
         runner, memory = self._runner, self._steps
         runner.found.clear()
@@ -92,7 +92,7 @@ class Walker:
         found: Counter[str] = Counter()
         for name, n in runner.found.items():
             found[kind_of_step(name)] += n
-        progress = Progress(frozenset(found.items()), frozenset(map(kind_of_step, runner.missing)))
+        progress = WalkProgress(frozenset(found.items()), frozenset(map(kind_of_step, runner.missing)))
         self._walk.progress[progress] += 1
         return progress
 

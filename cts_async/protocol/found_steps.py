@@ -20,7 +20,7 @@ def kind_of_step(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class WalkProgress:
     """How far one instance comes without a call: by kind of step, what models did of it, and where it stops."""
 
     found: frozenset[tuple[str, int]]
@@ -64,7 +64,7 @@ def _stage_of(kind: str) -> int:
 class DryWalk:
     """How far one system's instances come without a call."""
 
-    progress: Counter[Progress] = field(default_factory=Counter)
+    progress: Counter[WalkProgress] = field(default_factory=Counter)
     """How many of the instances that are left come how far."""
     reused: Spent = field(default_factory=Spent)
     """The steps that would be taken from other runs, with what they took there."""

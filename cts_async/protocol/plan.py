@@ -55,7 +55,7 @@ from cts_async.protocol.versions import (
 from cts_async.records import STAGES, AgentPrompt, Instance, JudgeForm, Language, language_of
 from cts_async.runs.files import STEPS
 from cts_async.runs.manifest import Manifest, Tools, manifest_or_empty, read_manifest
-from cts_async.runs.reuse import Origins, runs_in
+from cts_async.runs.reuse import Origins, read_folder
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.toolbox import Toolbox, open_toolbox
@@ -712,7 +712,7 @@ def _n_resumed(plan: Plan, series: Mapping[System, Series], current_date: str) -
 
 def _runs_with_agent(plan: Plan) -> Iterator[Manifest]:
     """The runs in the plan's folder over the same data and by the same agent."""
-    for manifest in runs_in(plan.config.runs_dir).manifests.values():
+    for manifest in read_folder(plan.config.runs_dir).manifests.values():
         if manifest.identity.data.name == plan.dataset.name and manifest.agent == plan.roles.agent:
             yield manifest
 

@@ -63,7 +63,7 @@ class ChosenVersion:
     reuses: bool = True
     """Whether steps of other runs may be taken."""
     recorded_reuses: bool | None = None
-    """Of a version that is resumed, whether any may have been taken: as it was begun, unless this session takes some."""
+    """What run.json says of this for a version that is resumed: true once a command was allowed to take some."""
 
     @property
     def manifest_notes(self) -> dict[str, Any]:

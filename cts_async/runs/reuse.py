@@ -51,7 +51,7 @@ MAX_ORIGIN_NAME: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class OriginRun:
     """A run whose steps may be taken."""
 
     name: str
@@ -84,7 +84,7 @@ class FolderRuns:
     notices: tuple[str, ...] = ()
 
 
-def runs_in(folder: Path, parts: Sequence[Path] = ()) -> FolderRuns:
+def read_folder(folder: Path, parts: Sequence[Path] = ()) -> FolderRuns:
     """Find all runs in a folder, at any depth, and read their manifests; none if there is no such folder.
 
     Of `parts`, folders within it, only these are searched.
@@ -121,7 +121,7 @@ def _first_damaged(damaged: Sequence[str]) -> Iterator[str]:
 def places_of_origins(
     folder: Path, parts: Sequence[Path] = (), *, whole_paths: bool = False, notify: Callable[[str], None]
 ) -> list[Place]:
-    """The runs of a folder that have steps, by the names of origins; `parts` as in `runs_in`. Nothing is read of them.
+    """The runs of a folder that have steps, by the names of origins; `parts` as in `read_folder`. None is read yet.
 
     `notify` is told of journals that are links, or no files.
     """
@@ -147,7 +147,7 @@ class Origins:
         self,
         places: Iterable[Place],
         notify: Callable[[str], None],
-        read_origin: Callable[[Place], Origin] | None = None,
+        read_origin: Callable[[Place], OriginRun] | None = None,
     ) -> None:
         """`places` have steps; `notify` is told of those that are damaged, when they are read.
 
@@ -156,7 +156,7 @@ class Origins:
         self._places = list(places)
         self._read_origin = read_origin or _origin_at
         self._notify = notify
-        self._origins: list[Origin] = []
+        self._origins: list[OriginRun] = []
         self._index: KeyIndex | None = None
         self._is_damaged: set[int] = set()
         """Numbers of the origins whose journals have damaged lines."""
@@ -168,12 +168,12 @@ class Origins:
     def __len__(self) -> int:
         return len(self._places)
 
-    def records(self, key: str) -> Iterator[tuple[Origin, Mapping[str, Any]]]:
+    def records(self, key: str) -> Iterator[tuple[OriginRun, Mapping[str, Any]]]:
         """The intact records of a step, those of the run that was worked on last first."""
         for number, record in self._numbered_records(key):
             yield self._origins[number], record
 
-    def find(self, key: str, may_take: Callable[[Origin, Mapping[str, Any]], bool]) -> ReusedStep | None:
+    def find(self, key: str, may_take: Callable[[OriginRun, Mapping[str, Any]], bool]) -> ReusedStep | None:
         """The step of the first run, in the order of `records`, that `may_take` allows; None if there is none."""
         for number, record in self._numbered_records(key):
             origin = self._origins[number]
@@ -306,9 +306,9 @@ def _ignore(notice: str) -> None:
     """Do nothing with a notice."""
 
 
-def _nameless_origin(place: Place) -> Origin:
+def _nameless_origin(place: Place) -> OriginRun:
     """A run of which only its place is known."""
-    return Origin(place.name, place.path, "", "", sends_defaults=True, last_worked_on="")
+    return OriginRun(place.name, place.path, "", "", sends_defaults=True, last_worked_on="")
 
 
 def _close_all(files: dict[int, int]) -> None:
@@ -316,13 +316,13 @@ def _close_all(files: dict[int, int]) -> None:
         os.close(files.popitem()[1])
 
 
-def _origin_at(place: Place) -> Origin:
+def _origin_at(place: Place) -> OriginRun:
     """What a run's manifest says of it. Raises InputError, OSError."""
     manifest = require_manifest(place.path)
     system = manifest.identity.system
     if manifest.is_of_several_systems:
         system = ""
-    return Origin(
+    return OriginRun(
         name=place.name,
         directory=place.path,
         system=system,
@@ -382,14 +382,14 @@ class SystemSource:
     def find(self, key: str, rule: ReuseRule, notes: Any = None) -> ReusedStep | None:
         """The finished step of the run that was worked on last among those that this system may take it from."""
 
-        def may_take(origin: Origin, record: Mapping[str, Any]) -> bool:
+        def may_take(origin: OriginRun, record: Mapping[str, Any]) -> bool:
             if notes is not None and record.get("notes") != notes:
                 return False
             return self._may_take(origin, record, rule)
 
         return self._origins.find(key, may_take)
 
-    def _may_take(self, origin: Origin, record: Mapping[str, Any], rule: ReuseRule) -> bool:
+    def _may_take(self, origin: OriginRun, record: Mapping[str, Any], rule: ReuseRule) -> bool:
         if rule is ReuseRule.DATED:
             return origin.date == self._date
         if rule is ReuseRule.FIXED_BY_DEFAULT:

@@ -87,7 +87,7 @@ class ListedRun:
         return self.manifest.directory
 
 
-def runs_in(folder: Path) -> list[Path]:
+def listed_directories(folder: Path) -> list[Path]:
     """The run directories in a folder, by name, or the folder itself if it is one.
 
     Those without a manifest count, too, since their results or steps are somebody's. Raises InputError if there are
@@ -240,7 +240,7 @@ def _last_worked(manifest: Manifest) -> float | None:
 # --- The table
 
 
-def runs_table(runs: Sequence[ListedRun], folder: Path, current_time: float) -> DataTable:
+def run_list_table(runs: Sequence[ListedRun], folder: Path, current_time: float) -> DataTable:
     """The runs of a folder at a time, in seconds since 1970: by lineage, and in each the newest version first."""
     older = {manifest.directory for manifest in newest_versions(run.manifest for run in runs)[1]}
     rows: list[Row] = []

@@ -67,7 +67,7 @@ class Folder:
         return self._reuse.source(origins, system, **{"sends_defaults": True} | fields)
 
     def taken(self, rule: ReuseRule = SAMPLED, key: str = KEY, **fields: Any) -> tuple[str, str] | None:
-        """Origin and text of the step that is taken."""
+        """OriginRun and text of the step that is taken."""
         step = self.source(**fields).find(key, rule)
         if step is None:
             return None

@@ -14,7 +14,14 @@ from rich.console import Console
 
 from cts_async.errors import InputError
 from cts_async.tables import run_list
-from cts_async.tables.run_list import ListedRun, RunCounts, list_runs, notes_on, runs_in, runs_table
+from cts_async.tables.run_list import (
+    ListedRun,
+    RunCounts,
+    list_runs,
+    listed_directories,
+    notes_on,
+    run_list_table,
+)
 from cts_async.tables.table import print_table
 
 NOON = 1_900_000_000.0
@@ -41,7 +48,7 @@ def summarised(run: Path, **values: Any) -> Path:
 
 
 def rows_of(folder: Path) -> list[dict[str, Any]]:
-    return [dict(row) for row in runs_table(list_runs(runs_in(folder)), folder, NOON).rows]
+    return [dict(row) for row in run_list_table(list_runs(listed_directories(folder)), folder, NOON).rows]
 
 
 def counts(run: Path, *, exact: bool = False) -> RunCounts:
@@ -95,7 +102,7 @@ def test_older_versions_are_dim_on_a_terminal(tmp_path: Path) -> None:
     version(tmp_path, "ask.v2", "10:00", run_version=2)
     file = io.StringIO()
     console = Console(file=file, width=120, force_terminal=True, color_system="standard", emoji=False)
-    print_table(console, runs_table(list_runs(runs_in(tmp_path)), tmp_path, NOON))
+    print_table(console, run_list_table(list_runs(listed_directories(tmp_path)), tmp_path, NOON))
     newest, older = [line for line in file.getvalue().splitlines() if "1/1" in line]
     assert "\x1b[2m" not in newest
     assert "\x1b[2m  ask" in older
@@ -129,7 +136,7 @@ def test_damaged_run_has_a_row_and_a_note(tmp_path: Path) -> None:
     (tmp_path / "bare").mkdir()
     (tmp_path / "bare" / "steps.jsonl").write_text("")
     (tmp_path / "notes").mkdir()
-    listed = list_runs(runs_in(tmp_path))
+    listed = list_runs(listed_directories(tmp_path))
     assert {run.directory.name: run.state for run in listed} == {
         "ask": "finished",
         "bare": "damaged",
@@ -142,9 +149,9 @@ def test_damaged_run_has_a_row_and_a_note(tmp_path: Path) -> None:
 
 def test_folder_without_runs_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no run found: no run\.json in this folder"):
-        runs_in(tmp_path)
+        listed_directories(tmp_path)
     with pytest.raises(InputError, match="nothing: no such folder of runs"):
-        runs_in(tmp_path / "nothing")
+        listed_directories(tmp_path / "nothing")
 
 
 def test_running_command_is_shown_without_reading_its_journal(
@@ -196,7 +203,7 @@ CELLS = {
 
 @pytest.mark.parametrize("heading", CELLS)
 def test_cells(tmp_path: Path, heading: str) -> None:
-    table = runs_table([], tmp_path, NOON)
+    table = run_list_table([], tmp_path, NOON)
     (column,) = [column for column in table.columns if column.heading == heading]
     for row, shown in CELLS[heading]:
         assert column.show(row) == shown
@@ -206,6 +213,6 @@ def test_times_that_no_clock_shows_are_left_out(tmp_path: Path) -> None:
     stamps = ["9999-12-31T23:59:59-12:00", "0001-01-01T00:00:00+12:00", "soon"]
     for place, stamp in enumerate(stamps):
         version(tmp_path, f"r{place}", sessions=[{"start": stamp, "end": stamp}])
-    listed = list_runs(runs_in(tmp_path))
-    assert len(runs_table(listed, tmp_path, NOON).rows) == 3
+    listed = list_runs(listed_directories(tmp_path))
+    assert len(run_list_table(listed, tmp_path, NOON).rows) == 3
     assert all(isinstance(run, ListedRun) and run.last_worked for run in listed)
