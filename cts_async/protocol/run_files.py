@@ -69,8 +69,8 @@ class RunRecord:
     changed_judges: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What changed of judges whose files of verdicts have to be set aside, see `with_judges`."""
     results: str = RESULTS
-    option: str = "--name"
-    """The command-line option that chooses the directory, for error messages."""
+    option: str = ""
+    """The command-line option that chooses the directory, for error messages; "" where its settings name it."""
 
 
 class RecordedWork:
@@ -344,11 +344,14 @@ def _check_no_results(directory: Path, option: str) -> None:
     """Refuse results without a manifest: resuming would take them for this run's own."""
     for name in (RESULTS, PER_ITEM):
         path = directory / name
-        if path.exists() and path.stat().st_size:
-            raise UsageError(
-                f"{directory} holds {name} but no {MANIFEST} that says which run it belongs to: use another {option}, "
-                f"or move {name} and {JUDGMENTS}/ away: the same command then rebuilds them from {STEPS}"
-            )
+        if not path.exists() or not path.stat().st_size:
+            continue
+        remedy = f"move {name} and {JUDGMENTS}/ away: the same command then rebuilds them from {STEPS}"
+        if option:
+            remedy = f"use another {option}, or {remedy}"
+        raise UsageError(
+            f"{directory} holds {name} but no {MANIFEST} that says which run it belongs to: {remedy}"
+        )
 
 
 def _write_texts(directory: Path, subfolder: str, texts: Mapping[str, str]) -> None:
