@@ -84,7 +84,8 @@ class Instance:
     """A pair (q*, q). `nuggets` is empty without gold: such an instance can be run but not scored.
 
     `judged_query` is what judges are asked about, where that is not q*: the intent of InteractComp has a context that
-    helps to find the answer, and is no part of the question that is graded.
+    helps to find the answer, and is no part of the question that is graded. `domain` is the field of knowledge that a
+    dataset names ("Sports"); "" where it names none.
     """
 
     id: str
@@ -92,6 +93,7 @@ class Instance:
     query: str
     nuggets: tuple[Nugget, ...] = ()
     judged_query: str = ""
+    domain: str = ""
 
     @property
     def judged_by(self) -> str:
@@ -200,6 +202,8 @@ class Trace:
     model_calls: int
     forced: bool
     tools: ToolUse = field(default_factory=ToolUse)
+    confidence: float | None = None
+    """How sure the agent said it is, from 0 to 100; None if it was not asked, or said nothing that can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +247,8 @@ class Outcome:
     """The conversation, for every scheme and mode but the benchmark's own, which has none."""
     further: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By step, what its reply had beyond its form, by name: for people, never for another role."""
+    asks_confidence: bool = False
+    """Whether the agent was asked how sure it is of its answer."""
 
 
 def language_of(text: str) -> Language:

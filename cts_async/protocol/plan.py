@@ -302,6 +302,11 @@ class Plan(SystemsPlan):
         return self.config.stop_after is None
 
     @property
+    def asks_confidence(self) -> bool:
+        """Whether the agent is asked how sure it is of its answer."""
+        return self.searches and _asks_confidence(self.dataset, self.extractor)
+
+    @property
     def prompt_date(self) -> str:
         """The date in the agent's prompt."""
         return self.current_date if self.searches else ""
@@ -449,6 +454,12 @@ class Plan(SystemsPlan):
         return unused
 
 
+def _asks_confidence(dataset: Dataset, extractor: str | None) -> bool:
+    # By the data alone: a run with another form of judging has the same searches. What gold is extracted from is no
+    # answer that is right or wrong.
+    return dataset.has_right_answers and not extractor
+
+
 def enough_in_flight(widths: Iterable[int]) -> int:
     """Number of instances that keep lanes of these widths busy, and few enough that results appear steadily."""
     widest = max(widths, default=1)
@@ -525,6 +536,8 @@ def draft_plan(
     systems = systems_of(config, rewrites, prompts.variants, custom)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     human_answers = read_human_answers(config, dataset)
+    if _asks_confidence(dataset, extractor):
+        prompts = prompts.asking_confidence()
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     toolbox = open_toolbox(config.tools)
     _typed_switches(config.agent_settings)  # a misspelled one is said before a missing key

@@ -32,6 +32,7 @@ from cts_async.llm.escaping import harmless
 from cts_async.llm.json_text import THOUGHT_TAGS
 from cts_async.records import AgentPrompt, JudgeForm, Language, language_of
 from cts_async.safe_files import open_file
+from cts_async.search.confidence import REQUEST
 from cts_async.search.toolbox import Toolbox, open_toolbox
 
 __all__ = [
@@ -182,6 +183,16 @@ class PromptSet:
             if small not in self.prompts:
                 prompts.pop(small, None)
         return replace(self, prompts=dict(sorted(prompts.items())), own=frozenset(changed))
+
+    def asking_confidence(self) -> PromptSet:
+        """These prompts, whose agents are also asked how sure they are of their answers; variants, too."""
+        prompts: dict[str, Prompt] = {}
+        for name, prompt in self.prompts.items():
+            if prompt.role == "agent":
+                prompt = _with_confidence(prompt)
+            prompts[name] = prompt
+        variants = {name: variant.asking_confidence() for name, variant in self.variants.items()}
+        return replace(self, prompts=prompts, variants=variants)
 
     def mark(self, *, clarifying: bool) -> str:
         """The suffix of a run's name: `+prompts-FOLDER` if a user's folder has prompts for the roles of the system."""
@@ -402,15 +413,20 @@ def _check_name(path: Path) -> None:
 def _parse_prompt(path: Path, data: bytes, variant: str = "", toolbox: Toolbox | None = None) -> Prompt:
     """Read the content of a prompt's file. Raises InputError with its first mistake."""
     _check_name(path)
-    role = _role_of(path.stem)
     try:
         # Line ends are those of the editor: they are no part of the text that is hashed and sent.
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(path, f"is not UTF-8 text: {error.reason}", line=line) from None
-    if role == "agent":
+    if _role_of(path.stem) == "agent":
         text = _with_tools(path, text, toolbox or open_toolbox())
+    return _parse_text(path, text, variant)
+
+
+def _parse_text(path: Path, text: str, variant: str) -> Prompt:
+    """Read the text of a prompt. Raises InputError with its first mistake."""
+    role = _role_of(path.stem)
     fields = FIELDS[role]
     before, *sections = _HEADER.split(text)
     headers, contents = sections[::2], sections[1::2]
@@ -448,6 +464,15 @@ def _with_tools(path: Path, text: str, toolbox: Toolbox) -> str:
     raise InputError(
         path, f"describes tools of its own: write {_TOOLS_PLACE} in their place for --tools {names}"
     )
+
+
+def _with_confidence(prompt: Prompt) -> Prompt:
+    """An agent's prompt that asks for a confidence, at the end of its system message."""
+    language: Language = "zh" if prompt.language == "zh" else "en"
+    _, user_header = _HEADER.finditer(prompt.text)
+    system, user = prompt.text[: user_header.start()], prompt.text[user_header.start() :]
+    text = f"{system.rstrip()}\n\n{REQUEST[language]}\n{user}"
+    return _parse_text(prompt.path, text, prompt.variant)
 
 
 def _check_field(path: Path, line: int, role: str, name: str, exact: bool) -> None:

@@ -399,7 +399,9 @@ def searcher_of(plan: Plan, resources: Resources, engine: SearchEngine, reader: 
         return custom_agent
     takes_empty = plan.config.empty_answers == "zero"
     model = resources.models[plan.roles.agent]
-    agent = Agent(model, tools, plan.settings, takes_empty, plan.toolbox)
+    agent = Agent(
+        model, tools, plan.settings, takes_empty, plan.toolbox, asks_confidence=plan.asks_confidence
+    )
     return DeepSearch(agent, plan.prompts.of(plan.roles.agent), plan.current_date, plan.agent_prompt)
 
 
@@ -683,7 +685,14 @@ def cast_of(plan: Plan, resources: Resources, searcher: Searcher) -> Cast:
         answerer = HumanAnswerer(plan.human_answers)
     user = resources.participants(plan.roles, answerer)
     judges = tuple(resources.judge(name) for name in judge_names(plan))
-    return Cast(user, searcher, judges, plan.given, plan.config.stop_after)
+    return Cast(
+        user,
+        searcher,
+        judges,
+        plan.given,
+        plan.config.stop_after,
+        asks_confidence=plan.asks_confidence,
+    )
 
 
 @value

@@ -20,6 +20,7 @@ from cts_async.llm.apis import Message
 from cts_async.llm.json_text import split_thoughts, unknown_mark_problem
 from cts_async.llm.model import Model, ModelCall, input_tokens
 from cts_async.records import Language, ToolUse, Trace, Turn
+from cts_async.search.confidence import is_only_confidence, with_confidence
 from cts_async.search.room import OMITTED, shorten
 from cts_async.search.toolbox import (
     CallEvent,
@@ -292,6 +293,8 @@ class AgentTurn:
     keeps_thoughts: ClassVar[bool] = True
     after_thoughts: bool = False
     """As in `parse_turn`."""
+    asks_confidence: bool = False
+    """Whether the answer may end with a line that states a confidence, which alone is no answer."""
 
     def parse(self, text: str) -> str:
         turn = parse_turn(text, after_thoughts=self.after_thoughts)
@@ -303,6 +306,8 @@ class AgentTurn:
             raise UnusableOutput(unknown_mark_problem(mark), text=text)
         if turn.calls and not self.must_answer:
             return text
+        if self.asks_confidence and is_only_confidence(answer):
+            raise UnusableOutput("there is a confidence, but no answer before it", text=text)
         if not answer.strip():
             problem = "there is neither a tool call nor an <answer> outside your thoughts"
             if turn.made_up and not self.after_thoughts:
@@ -321,6 +326,8 @@ class Agent:
     takes_empty: bool = False
     """End a search whose last turn is unusable with an empty answer, instead of failing it."""
     toolbox: Toolbox = field(default_factory=open_toolbox)
+    asks_confidence: bool = False
+    """Its prompt asks for a line that says how sure it is, which is taken off its answer."""
 
     async def run(
         self,
@@ -376,7 +383,10 @@ class Agent:
                 history.turns.append(Turn("made_up", turn.made_up))
             # WebDancer stops at a turn without a call; its demo forces no answer, but the benchmark needs one to score.
             if forced or not turn.calls:
-                return history.finish(turn.own_text, number, forced=forced and number > 1)
+                trace = history.finish(turn.own_text, number, forced=forced and number > 1)
+                if self.asks_confidence:
+                    trace = with_confidence(trace, turn.own_text)
+                return trace
             if number == self.settings.max_turns:
                 # As published: nothing reads what these calls would bring.
                 return self._end_unanswered(history, number, f"its {number} model calls are used up")
@@ -446,7 +456,12 @@ class Agent:
         call = ModelCall(
             f"{TURN_STEP}{number}",
             history.sent_messages,
-            AgentTurn(must_answer, grammar, after_thoughts=settings.calls_after_thoughts),
+            AgentTurn(
+                must_answer,
+                grammar,
+                after_thoughts=settings.calls_after_thoughts,
+                asks_confidence=self.asks_confidence,
+            ),
             history.request,
             key_on=history.key,
             notes=history.notes,
