@@ -64,9 +64,10 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
         "system": system,
         "fused_query": instance.intent,
         "blurred_query": instance.query,
-        "k": outcome.k,
-        "questions": outcome.questions,
     }
+    if instance.domain:
+        line["domain"] = instance.domain
+    line |= {"k": outcome.k, "questions": outcome.questions}
     if trace is None:
         if answers:
             line["answers"] = answers
@@ -79,6 +80,8 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
     line["rewritten_query"] = query
     line["answer"] = trace.answer
     line["answer_from"] = trace.answer_from
+    if outcome.asks_confidence:
+        line["confidence"] = trace.confidence
     line["search"] = search_json(trace)
     if outcome.further:
         line["further"] = outcome.further
@@ -212,13 +215,16 @@ def about_same(mark: Any, mark_2: Any) -> Any:
 
 def failure_line(system: str, instance: Instance, error: StepError) -> Line:
     """The line of an instance that failed for good, with its reason and without a score."""
-    return {
+    line: Line = {
         "id": instance.id,
         "system": system,
         "fused_query": instance.intent,
         "blurred_query": instance.query,
-        "error": error_json(error),
     }
+    if instance.domain:
+        line["domain"] = instance.domain
+    line["error"] = error_json(error)
+    return line
 
 
 def error_json(error: StepError) -> Line:
@@ -816,6 +822,14 @@ class LatestLines:
         if row == len(self._ids) or self._ids[row] != hashed:
             return None
         return row
+
+
+def stated_confidence(line: Mapping[str, Any]) -> float | None:
+    """How sure the agent said it is of a line's answer, 0 to 100; None for no number, or one beyond that."""
+    confidence = as_float(line.get("confidence"))
+    if confidence is None or not 0 <= confidence <= 100:
+        return None
+    return confidence
 
 
 # --- Parts of a line for people: of unknown origin, so what is of another type counts as missing

@@ -9,7 +9,7 @@ from typing import Any, Final
 from cts_async.foreign_json import as_object
 from cts_async.records import DEFAULT_TOOLS
 from cts_async.runs.manifest import Manifest
-from cts_async.search.tools import SWITCHES, AgentSettings, recorded_settings
+from cts_async.search.tools import ALL_SWITCHES, AgentSettings, recorded_settings
 
 ASK_TOOL: Final = "ask"
 """The tool by which an agent asks the user."""
@@ -40,7 +40,7 @@ def setting_of(manifest: Manifest) -> dict[str, str]:
         setting["documents"] = identity.corpus_sha256
     for facet, value in identity.agent.items():
         # Those of the agent's mode are one facet: what is off is not recorded, and would be no contradiction.
-        if facet not in SWITCHES:
+        if facet not in ALL_SWITCHES:
             setting[facet.replace("_", " ")] = _shown(value)
     if identity.agent:
         setting["agent mode"] = _agent_mode(recorded_settings(identity.agent))

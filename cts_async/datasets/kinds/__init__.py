@@ -92,6 +92,11 @@ class Dataset:
     restriction: str = ""
     """Why its text must not be published, as a sentence without a full stop; "" if it may."""
 
+    @property
+    def has_right_answers(self) -> bool:
+        """Whether each query has one right answer, so that an answer is right or wrong."""
+        return self.judge_form == "match"
+
     def sha256(self) -> str:
         """Return the digest of the main file, or with further files that of their digests."""
         digest = sha256_of(self.path)
