@@ -61,6 +61,7 @@ from cts_async.runs.files import RESULTS
 from cts_async.runs.manifest import GOLDBUILD
 from cts_async.runs.results import LatestLines, Line, failure_line, search_json
 from cts_async.safe_files import atomic_writer, check_writable
+from cts_async.search.toolbox import NO_TOOLS
 
 EXTRACTING = "extract"
 """The name of the extractor's step."""
@@ -142,6 +143,10 @@ def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, st
     extractor = config.extractor or config.every_role or catalogue.roles.get("extractor") or PAPER_SUPPORT
     if is_custom(extractor, catalogue):
         raise UsageError(f"{extractor}: nuggets are extracted by a model; name one with --extractor")
+    if config.tools == (NO_TOOLS,):
+        raise UsageError(
+            f"--tools {NO_TOOLS}: gold is extracted from what was found; name the tools to find it with"
+        )
     # A build is a run of the reference point `gold`, whose searches are then read by the extractor.
     plan, series = draft_plan(_search_of_intents(config), catalogue, environ, extractor=extractor)
     built = GoldPlan(
