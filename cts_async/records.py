@@ -21,12 +21,12 @@ Coverage = Literal["full", "partial", "none"]
 Scheme = Literal["cts", "standard", "at-standard", "cot", "at-cot"]
 Mode = Literal["at-once", "respond", "select"]
 EmptyAnswers = Literal["fail", "zero"]
-AgentMode = Literal["strict", "as-published"]
+AgentMode = Literal["strict", "as-published", "tongyi"]
 Stage = Literal["questions", "answers", "rewrite"]
 JudgeForm = Literal["nuggets", "match"]
 AmbiguityType = Literal["semantic", "generalize", "specify"]
 Language = Literal["en", "zh"]
-AgentPrompt = Literal["native", "en", "zh", "query"]
+AgentPrompt = Literal["native", "tongyi", "en", "zh", "query"]
 
 COVERAGES: Final[tuple[Coverage, ...]] = ("full", "partial", "none")
 SCHEMES: Final[tuple[Scheme, ...]] = ("cts", "standard", "at-standard", "cot", "at-cot")
@@ -36,8 +36,9 @@ MODES: Final[tuple[Mode, ...]] = ("at-once", "respond", "select")
 to choose from at each turn (AT-CoT, section 4.2)."""
 STAGES: Final[tuple[Stage, ...]] = ("questions", "answers", "rewrite")
 """What happens before the search, in order."""
-AGENT_PROMPTS: Final[tuple[AgentPrompt, ...]] = ("native", "en", "zh", "query")
-"""The deep-search agent's prompt: WebDancer's training format, English, Chinese, or the language of the query."""
+AGENT_PROMPTS: Final[tuple[AgentPrompt, ...]] = ("native", "tongyi", "en", "zh", "query")
+"""The deep-search agent's prompt: WebDancer's training format, Tongyi DeepResearch's, English, Chinese, or the language
+of the query."""
 DEFAULT_TOOLS: Final = ("search", "visit")
 """The deep-search agent's tools in WebDancer, and in every run that does not say otherwise."""
 AMBIGUITY_TYPES: Final[tuple[AmbiguityType, ...]] = ("semantic", "generalize", "specify")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -59,7 +60,7 @@ from cts_async.runs.reuse import Origins, read_folder
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.toolbox import NO_TOOLS, Toolbox, open_toolbox
-from cts_async.search.tools import AGENT_MODES, SWITCHES, AgentSettings
+from cts_async.search.tools import AGENT_MODES, ALL_SWITCHES, AgentSettings
 
 SMOKE_LIMIT = 8
 """Instances of the default run: enough to see everything work, within minutes on two cores."""
@@ -915,25 +916,30 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
 
 
 def _agent_mode(config: RunConfig, agent: ModelSpec) -> str:
-    """The agent mode as typed, else that of --as-published, else of the catalogue, else "strict"."""
+    """The agent mode as typed, else of the catalogue, else that of --as-published, else "strict"."""
     if config.agent_mode is not None:
         return config.agent_mode
-    if config.as_published:
-        return "as-published"
     mode = agent.agent.get("mode", "strict")
     if mode not in AGENT_MODES:
         raise UsageError(
             f"{agent.name}: agent.mode in cts.toml is {mode!r}; write {' or '.join(AGENT_MODES)}"
         )
+    if config.as_published and mode == "strict":
+        return "as-published"
     return str(mode)
 
 
 def _check_switches(agent: ModelSpec, settings: Mapping[str, Any]) -> None:
-    for name in SWITCHES:
+    for name in ALL_SWITCHES:
         if not isinstance(settings[name], bool):
             raise UsageError(
                 f"{agent.name}: agent.{name} in cts.toml is {settings[name]!r}; write true or false"
             )
+    minutes = settings.get("max_minutes")
+    if minutes is not None and not (type(minutes) in (int, float) and 0 < minutes < math.inf):
+        raise UsageError(
+            f"{agent.name}: agent.max_minutes in cts.toml is {minutes!r}; write a number of minutes above 0"
+        )
 
 
 def _typed_switches(texts: Iterable[str]) -> dict[str, bool]:
@@ -942,9 +948,9 @@ def _typed_switches(texts: Iterable[str]) -> dict[str, bool]:
     for text in texts:
         name, _, value = text.partition("=")
         name = name.strip().replace("-", "_")
-        if name not in SWITCHES:
-            near = closest(name, SWITCHES)
-            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(SWITCHES)}"
+        if name not in ALL_SWITCHES:
+            near = closest(name, ALL_SWITCHES)
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(ALL_SWITCHES)}"
             raise UsageError(f"--agent-setting {text}: no switch is called {name!r}{hint}")
         value = value.strip().lower()
         if value not in ("true", "false"):

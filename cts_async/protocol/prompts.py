@@ -1,9 +1,9 @@
 """Role prompts: plain files, loaded, strictly rendered and hashed.
 
-A file `ROLE[.small].LANGUAGE.txt`, or `agent.native.txt`, has a `## system` and a `## user` section with `{field}`
-placeholders; only its role's declared fields are placeholders, any other brace is text. In an agent's prompt `{tools}`
-stands for the lines that describe its tools, which are part of the prompt and of its hash. A placeholder alone between
-`<tag>` and `</tag>` holds data: no value can open or close one of these tags (`fence`).
+A file `ROLE[.small].LANGUAGE.txt`, `agent.native.txt` or `agent.tongyi.txt`, has a `## system` and a `## user` section
+with `{field}` placeholders; only its role's declared fields are placeholders, any other brace is text. In an agent's
+prompt `{tools}` stands for the lines that describe its tools, which are part of the prompt and of its hash. A
+placeholder alone between `<tag>` and `</tag>` holds data: no value can open or close one of these tags (`fence`).
 
 The roles that a default `cts run` plays have a `.small` prompt, which fits the embedded model; it gets the ordinary
 prompt in all other roles.
@@ -92,7 +92,7 @@ FOLDERS_BY_TOOLS: Final[Mapping[tuple[str, ...], str]] = {(): "without_tools", (
 _EVERY_FIELD: Final = frozenset().union(*FIELDS.values())
 _PACKAGE: Final = Path(__file__).parents[1]
 _HEADER = re.compile(r"^## (system|user)[ \t]*$", re.MULTILINE)
-_NAME = re.compile(r"(?P<role>[a-z_]+)(?:(?:\.small)?\.(?:en|zh)|(?<=agent)\.native)")
+_NAME = re.compile(r"(?P<role>[a-z_]+)(?:(?:\.small)?\.(?:en|zh)|(?<=agent)\.(?:native|tongyi))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Prompt:
 
     @property
     def language(self) -> str:
-        """ "en" or "zh"; "native" of the agent's that serves all languages."""
+        """ "en" or "zh"; "native" or "tongyi" of the agent's that serve all languages."""
         return self.path.stem.rpartition(".")[2]
 
     @property
@@ -227,10 +227,10 @@ class PromptSet:
         """The file's text. Raises KeyError for an unknown name."""
         return self.prompts[name].text
 
-    def get(self, role: str, language: Language | Literal["native"], size: Size = "full") -> Prompt:
+    def get(self, role: str, language: Language | Literal["native", "tongyi"], size: Size = "full") -> Prompt:
         """The prompt of `role`: the small one if there is one, else the full one, but never in another language.
 
-        The agent's "native" prompt serves all languages. InputError names the file that is missing.
+        The agent's "native" and "tongyi" prompts serve all languages. InputError names the file that is missing.
         """
         name = f"{role}.{language}"
         prompt = None
@@ -408,7 +408,7 @@ def _check_name(path: Path) -> None:
     name = _NAME.fullmatch(path.name.removesuffix(".txt"))
     if name is not None and name["role"] in FIELDS and path.suffix == ".txt":
         return
-    names = ["agent.native.txt"]
+    names = ["agent.native.txt", "agent.tongyi.txt"]
     for role in FIELDS:
         names += [f"{role}.en.txt", f"{role}.zh.txt"]
     near = closest(path.name, names)

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import aiohttp
 import anyio
@@ -375,7 +375,8 @@ def searcher_of(plan: Plan, resources: Resources, engine: SearchEngine, reader: 
     if plan.roles.visit is not None:
         # The reader is one of the agent's tools: it samples as the catalogue says, also in a run as published.
         role = replace(resources.role(plan.roles.visit), params={})
-        visitor = PageVisitor(role, whole_pages=plan.settings.whole_pages)
+        settings = plan.settings
+        visitor = PageVisitor(role, whole_pages=settings.whole_pages, shorter_pages=settings.shorter_pages)
     determining: list[Any] = [search.identity, search.corpus_sha256, plan.settings.snippet_chars]
     # What changes records of searches and pages; keys without it are those of earlier versions.
     recording = [name for name in CHANGE_RECORDS if name in plan.settings.switches]
@@ -448,10 +449,21 @@ async def _open_tools(
 def _engine_spec(plan: Plan) -> EngineSpec:
     """The search engine, asked as the agent's mode has it."""
     spec = plan.search.engine
-    if plan.settings.bare_queries and spec.kind == "serper" and isinstance(spec.body, Mapping):
+    if spec.kind != "serper":
+        return spec
+    if plan.settings.bare_queries and isinstance(spec.body, Mapping):
         body = {name: value for name, value in spec.body.items() if name != "num"}
-        return spec.model_copy(update={"body": body})
+        spec = spec.model_copy(update={"body": body})
+    if plan.settings.local_results:
+        # What cts.toml says goes before it.
+        params = _USA | spec.params
+        spec = spec.model_copy(update={"params": params, "zh_params": _CHINA | spec.params | spec.zh_params})
     return spec
+
+
+_USA: Final = {"location": "United States", "gl": "us", "hl": "en"}
+_CHINA: Final = {"location": "China", "gl": "cn", "hl": "zh-cn"}
+"""Serper's place, country and language, as Tongyi DeepResearch asks for them (`local_results`)."""
 
 
 def _reader_spec(plan: Plan) -> ReaderSpec:

@@ -160,6 +160,12 @@ class FinishedRun:
     """True if people's recorded answers (`--answers`) stood for the User Answerer's."""
     shares_sampled: bool = False
     """True if sampled steps were taken from runs of other systems (`--share-sampled`)."""
+    max_asks: int = 0
+    """Questions that the agent may put to the user during its search; 0: it cannot ask."""
+    replies: str = ""
+    """The form of the user's replies to these: "open" or "yes-no"; "" if the agent cannot ask."""
+    inject_at: float | None = None
+    """The share of its turns after which the agent was given answers of before the search; None: they were not given."""
     asks_confidence: bool = False
     """True if the agent was asked how sure it is of its answers."""
     series: str = ""
@@ -183,6 +189,14 @@ class FinishedRun:
     def searched(self) -> bool:
         """Whether its instances were searched: without a search there are no answers to score."""
         return not (self.talk or self.stop_after)
+
+    @property
+    def asks_anew(self) -> bool:
+        """Whether the user was asked during the search, or what was asked before it was used in another way.
+
+        Beside such a run stands the one that it is to be compared with, whose questions are the same.
+        """
+        return self.max_asks > 0 or self.inject_at is not None
 
     @property
     def unanswered(self) -> str:
@@ -361,6 +375,9 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         as_published=identity.as_published,
         people_answered=identity.answers,
         shares_sampled=manifest.shares_sampled,
+        max_asks=identity.max_asks,
+        replies=as_text(identity.asks.get("replies")) or "",
+        inject_at=identity.inject_at,
         asks_confidence=lines.asks_confidence,
         series=version.series,
         version=version.number,

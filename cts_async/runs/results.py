@@ -286,11 +286,15 @@ def placed_results(path: Path, fields: Iterable[str]) -> Iterator[tuple[int, Lin
             continue
         for name, (form, expected), value in zip(names, forms, map(line.get, names), strict=True):
             if value is not None and not form(value):
-                with path.open("rb") as file:
-                    # Counted only now: a file without mistakes is read once.
-                    number = file.read(offset).count(b"\n") + 1
+                number = line_number(path, offset)
                 raise InputError(path, f"has to be {expected}", line=number, field=name)
         yield offset, line
+
+
+def line_number(path: Path, offset: int) -> int:
+    """The number, from 1, of the line at a byte offset: counted only for a message, so that a file is read once."""
+    with path.open("rb") as file:
+        return file.read(offset).count(b"\n") + 1
 
 
 def _is_number(value: object) -> TypeIs[float]:
@@ -318,6 +322,23 @@ def _is_judged(value: Any) -> bool:
     return len(ids) == len(value)
 
 
+def _is_asked(value: Any) -> bool:
+    """Questions of the agent to the user, each in one of its turns, in their order."""
+    if not isinstance(value, list):
+        return False
+    earliest = 1
+    for ask in value:
+        if not isinstance(ask, dict):
+            return False
+        if not isinstance(ask.get("question"), str) or not isinstance(ask.get("reply"), str):
+            return False
+        turn = ask.get("turn")
+        if type(turn) is not int or turn < earliest:
+            return False
+        earliest = turn
+    return True
+
+
 _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
     "questions": (_is_texts, "a list of texts"),
     "answers": (_is_texts, "a list of texts"),
@@ -328,7 +349,11 @@ _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
         "a list of {id, weight, coverage}, each id once, weights positive, coverage full, partial or none",
     ),
     "error": (lambda value: isinstance(value, dict), "an object {step, kind, message}"),
+    "asks": (_is_asked, "a list of {question, reply, turn}, turns from 1 in ascending order"),
+    "injected_turn": (lambda value: type(value) is int and value > 0, "the number of a turn, or null"),
 }
+ASKING_FIELDS: Final = ("questions", "answers", "error", "asks", "injected_turn")
+"""Those that say what the user was asked, and when."""
 
 
 # --- Scores: always those of the labels, whatever is stored

@@ -304,7 +304,7 @@ def _stabilities(board: Board) -> Iterator[Stability]:
     """Compare pairs of runs of one Clarifier and budget with different supporting models (table 11)."""
     groups: dict[tuple[str, int], list[FinishedRun]] = defaultdict(list)
     for entrant in board.entrants:
-        if entrant.clarifier and entrant.support:
+        if entrant.clarifier and entrant.support and not entrant.asks_anew:
             groups[entrant.clarifier, entrant.k].append(entrant)
     for (clarifier, k), group in groups.items():
         if len({entrant.support for entrant in group}) < 2:

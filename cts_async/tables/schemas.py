@@ -202,7 +202,7 @@ class RunJson(TypedDict):
     """candidates that were judged, where the gold has more instances than these; absent if each has one"""
     forecast: NotRequired[dict[str, Any]]
     agent_mode: NotRequired[str]
-    """as-published, or mixed; absent in strict mode. The switches that are on stand in the identity's agent"""
+    """as-published, tongyi or mixed; absent in strict mode. The switches that are on stand in the identity's agent"""
     given: NotRequired[dict[str, str]]
     """where given questions or rewritten queries were read"""
     further_judges: NotRequired[dict[str, dict[str, Any]]]
