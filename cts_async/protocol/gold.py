@@ -56,9 +56,9 @@ from cts_async.protocol.run_files import EndedLines, RunFiles
 from cts_async.protocol.systems import PAPER_SUPPORT, System, check_run_name
 from cts_async.protocol.versions import Series
 from cts_async.protocol.views import ExtractorView, NumberedSource, SearchView
-from cts_async.records import Instance, Trace, language_of
+from cts_async.records import NOT_TO_BE_PUBLISHED, Instance, Trace, language_of
 from cts_async.runs.files import RESULTS
-from cts_async.runs.manifest import GOLDBUILD
+from cts_async.runs.manifest import GOLDBUILD, manifest_or_empty
 from cts_async.runs.results import LatestLines, Line, failure_line, search_json
 from cts_async.safe_files import atomic_writer, check_writable
 from cts_async.search.toolbox import NO_TOOLS
@@ -320,6 +320,7 @@ def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) 
     Raises InputError for a line that was edited or damaged.
     """
     results = LatestLines(directory / RESULTS)
+    restriction = manifest_or_empty(directory).data.restriction
     for id, ids in intents:
         line = results.line(id) if results.failed(id) is False else None
         if line is None:
@@ -338,6 +339,8 @@ def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) 
         for name in _DEBUGGING:
             if name in line:
                 record[name] = line[name]
+        if restriction:
+            record[NOT_TO_BE_PUBLISHED] = restriction
         yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 
