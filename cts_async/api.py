@@ -188,7 +188,7 @@ def run(
         max_turns: model calls of a search
         agent_mode: "strict", "as-published" as WebDancer's demo, which demands no answer, or "tongyi"
         agent_settings: switches of that mode by themselves: "free_end=false"
-        tools: tools that the agent may call
+        tools: tools that the agent may call, or "none"
 
     Versions and reuse:
         new: make a new version of the run, and reuse nothing

@@ -48,6 +48,8 @@ JUDGE_FORMS: Final[tuple[JudgeForm, ...]] = ("nuggets", "match")
 the only nugget, yes or no (InteractComp)."""
 ANSWER_IS: Final[Mapping[Language, str]] = {"en": "The answer is ", "zh": "答案是"}
 """How the nugget begins of a dataset that has one right answer to each question."""
+NOT_TO_BE_PUBLISHED: Final = "not_to_be_published"
+"""The field of exported candidates and built gold that says why their texts must not be published, if they must not."""
 UNKNOWN: Final = "unknown"
 """The User Answerer's reply if the intent does not specify what was asked (paper, section 3.2)."""
 

@@ -107,8 +107,14 @@ def _reformulate(asked: str, messages: Messages, unknown_share: float) -> str:
     return " ".join(words)
 
 
+_WITHOUT_TOOLS = ("You have no tools", "没有任何工具")
+"""Words of the instructions of an agent that has to answer from what it knows."""
+
+
 def _agent(asked: str, messages: Messages, unknown_share: float) -> str:
     responses = [m["content"] for m in messages[2:] if "<tool_response>" in m["content"]]
+    if not responses and any(words in messages[0]["content"] for words in _WITHOUT_TOOLS):
+        responses = [f"I know: {asked.rpartition('User:')[2].strip()}"]
     if responses:
         text = re.sub(r"<[^>]*>", " ", responses[-1])
         answer = " ".join(text.split())[:400]

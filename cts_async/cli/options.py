@@ -692,7 +692,7 @@ class SearchOptions(DataOptions):
             SEARCHING,
             metavar="NAMES",
             callback=split_names,
-            help="Tools that the agent may call, separated by commas: search, visit, or those of plug-ins.",
+            help="Tools that the agent may call, separated by commas: search, visit, or those of plug-ins; or none.",
         ),
     ]
 

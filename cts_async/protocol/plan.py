@@ -59,7 +59,7 @@ from cts_async.runs.manifest import Manifest, Tools, manifest_or_empty, read_man
 from cts_async.runs.reuse import Origins, read_folder
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
-from cts_async.search.toolbox import Toolbox, open_toolbox
+from cts_async.search.toolbox import NO_TOOLS, Toolbox, open_toolbox
 from cts_async.search.tools import AGENT_MODES, ALL_SWITCHES, AgentSettings
 
 SMOKE_LIMIT = 8
@@ -538,8 +538,8 @@ def draft_plan(
     human_answers = read_human_answers(config, dataset)
     if _asks_confidence(dataset, extractor):
         prompts = prompts.asking_confidence()
-    search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     toolbox = open_toolbox(config.tools)
+    search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     _typed_switches(config.agent_settings)  # a misspelled one is said before a missing key
     roles = _with_page_reader(choose_roles(config, catalogue.roles, web=search.web), custom)
     if (config.agent_mode == "as-published" or config.agent_settings) and roles.agent in custom:
@@ -792,7 +792,7 @@ def _name_suffix(plan: Plan, system: System, catalogue: Catalogue, *, judged: bo
     if config.as_published:
         suffix += "+as-published"
     if not (plan.toolbox.is_default or config.stop_after):
-        suffix += f"+tools-{'-'.join(plan.toolbox.names)}"
+        suffix += f"+tools-{'-'.join(plan.toolbox.names) or NO_TOOLS}"
     return suffix + plan.search.suffix(config) + plan.prompts.mark(clarifying=bool(system.k))
 
 
@@ -1053,9 +1053,9 @@ def plan_search(
 ) -> SearchPlan:
     """Choose engine and reader; `documents` are those of the dataset, replaced by `--corpus`. Raises UsageError.
 
-    A run that stops before the search has neither documents nor runs to replay.
+    A run that stops before the search has neither documents nor runs to replay, nor has an agent without tools.
     """
-    if config.stop_after:
+    if config.stop_after or config.tools == (NO_TOOLS,):
         return SearchPlan(catalogue.engine(CORPUS), catalogue.reader(CORPUS))
     journals = []
     for run in config.replay:

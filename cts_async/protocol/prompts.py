@@ -96,6 +96,9 @@ NO_LINES: Final[Mapping[str, str]] = MappingProxyType({})
 AS_PUBLISHED_FOLDER: Final = "as_published"
 """Of the shipped prompts: those that differ in a run as published."""
 
+FOLDERS_BY_TOOLS: Final[Mapping[tuple[str, ...], str]] = {(): "without_tools", ("ask",): "only_ask"}
+"""Of the shipped prompts: those of an agent that cannot search, by the names of its tools."""
+
 _EVERY_FIELD: Final = frozenset().union(*FIELDS.values())
 _PACKAGE: Final = Path(__file__).parents[1]
 _HEADER = re.compile(r"^## (system|user)[ \t]*$", re.MULTILINE)
@@ -315,17 +318,22 @@ def open_prompts(
     `toolbox`, by default the usual ones. Raises UsageError, InputError.
     """
     base = load_prompts(toolbox=toolbox)
+    shipped: list[str] = []
     if as_published:
-        # They are shipped, not a user's: `own` and the folder, which name a run, stay as they are.
-        published = load_prompts(shipped_folder() / AS_PUBLISHED_FOLDER, toolbox).over(base)
-        base = replace(base, prompts=published.prompts)
+        shipped.append(AS_PUBLISHED_FOLDER)
+    if toolbox is not None and toolbox.names in FOLDERS_BY_TOOLS:
+        shipped.append(FOLDERS_BY_TOOLS[toolbox.names])
+    for folder in shipped:
+        # They are no user's: `own` and the folder, which name a run, stay as they are.
+        changed = load_prompts(shipped_folder() / folder, toolbox).over(base)
+        base = replace(base, prompts=changed.prompts)
     folder_of_all, folders_by_option = _read_options(options)
     if folder_of_all is not None:
         base = read_folder(folder_of_all, toolbox=toolbox).over(base)
     variants = {}
     # An option goes before the folder that a cts.toml has under the same name.
-    for name, folder in (dict(folders) | folders_by_option).items():
-        variants[name] = read_folder(folder, name, toolbox).over(base)
+    for name, variant_folder in (dict(folders) | folders_by_option).items():
+        variants[name] = read_folder(variant_folder, name, toolbox).over(base)
     return replace(base, variants=variants)
 
 
@@ -540,7 +548,7 @@ def _with_tools(path: Path, text: str, toolbox: Toolbox, tool_lines: Mapping[str
                 line = tool_lines[tool.name]
             lines.append(line)
         return text.replace(_TOOLS_PLACE, "\n".join(lines))
-    if toolbox.is_default:
+    if toolbox.is_default or not toolbox.tools:
         return text
     names = ",".join(toolbox.names)
     raise InputError(

@@ -410,6 +410,10 @@ async def _open_tools(
 ) -> tuple[SearchEngine, PageReader]:
     """The search engine and the page reader: a recorded run, the documents, or services on the network."""
     search = plan.search
+    if not plan.toolbox.tools:
+        # Nobody asks for anything: an empty recording stands for both.
+        nothing = Recorded(())
+        return nothing, nothing
     documents: CorpusBackend | None = None
     if search.corpus is not None:
         documents = CorpusBackend(search.corpus, snippet_chars=plan.settings.snippet_chars)

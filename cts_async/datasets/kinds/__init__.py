@@ -30,6 +30,7 @@ from cts_async.datasets.io import (
     check_mapping,
     check_read_again,
     read_rows,
+    restriction_in,
     sha256_of,
     short,
     unreadable,
@@ -128,6 +129,8 @@ def make_dataset(
     notes: tuple[str, ...] = ()
     if gold is not None:
         gold_path, notes = gold.path, gold.notes
+        # Gold that was built from restricted data has its texts, whatever the queries are.
+        restriction = restriction or restriction_in(gold.path)
         if gold.left_out:
             instances = partial(_with_usable_gold, instances, gold)
     try:
