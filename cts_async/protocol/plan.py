@@ -20,6 +20,7 @@ from cts_async.engine.reuse import StepSource
 from cts_async.errors import UsageError, closest
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
+from cts_async.llm.tokenizer import open_counter
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import (
     Players,
@@ -906,6 +907,8 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
         settings |= {name: value for name, value in agent.agent.items() if name in AgentSettings.__slots__}
         _check_switches(agent, settings)
     settings |= _typed_switches(config.agent_settings)
+    if agent is not None and "tokenizer" in settings:
+        settings["tokenizer"] = _tokenizer_sha256(agent, settings)
     if config.max_turns is not None:
         settings["max_turns"] = config.max_turns
     if agent is not None and agent.context_tokens is not None:
@@ -913,6 +916,21 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
         room = agent.context_tokens - (output_limit(agent.params) or 0)
         settings["max_input_tokens"] = min(room, settings.get("max_input_tokens") or room)
     return AgentSettings(**settings)
+
+
+def _tokenizer_sha256(agent: ModelSpec, settings: Mapping[str, Any]) -> str:
+    """The digest of the tokenizer that an agent's entry names. Raises UsageError where it cannot be used."""
+    path = agent.agent["tokenizer"]
+    if not isinstance(path, str) or not path:
+        raise UsageError(
+            f"{agent.name}: agent.tokenizer in cts.toml is {path!r}; write the path of a tokenizer.json"
+        )
+    if settings["cut_in_middle"]:
+        # What is cut there is chosen by bytes.
+        raise UsageError(
+            f"{agent.name}: agent.tokenizer in cts.toml does not go with cut_in_middle; leave one out"
+        )
+    return open_counter(Path(path)).sha256
 
 
 def _agent_mode(config: RunConfig, agent: ModelSpec) -> str:
