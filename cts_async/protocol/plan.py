@@ -20,6 +20,7 @@ from cts_async.engine.reuse import StepSource
 from cts_async.errors import UsageError, closest
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
+from cts_async.llm.tokenizer import open_counter
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import (
     Players,
@@ -928,6 +929,8 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
         _check_agent_table(agent)
         settings |= {name: value for name, value in agent.agent.items() if name != "mode"}
     settings |= _typed_switches(config.agent_settings)
+    if agent is not None and "tokenizer" in settings:
+        settings["tokenizer"] = _tokenizer_sha256(agent, settings)
     if config.max_turns is not None:
         settings["max_turns"] = config.max_turns
     if agent is not None and agent.context_tokens is not None:
@@ -937,8 +940,14 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
     return AgentSettings(**settings)
 
 
-_AT_LEAST_ONE: Final = ("max_turns", "max_input_tokens")
-"""Settings without which there is no search; the others are numbers of characters or results."""
+def _tokenizer_sha256(agent: ModelSpec, settings: Mapping[str, Any]) -> str:
+    """The digest of the tokenizer that an agent's entry names. Raises UsageError where it cannot be used."""
+    if settings["cut_in_middle"]:
+        # What is cut there is chosen by bytes.
+        raise UsageError(
+            f"{agent.name}: agent.tokenizer in cts.toml does not go with cut_in_middle; leave one out"
+        )
+    return open_counter(Path(agent.agent["tokenizer"])).sha256
 
 
 def _agent_mode(config: RunConfig, agent: ModelSpec) -> str:
@@ -953,6 +962,10 @@ def _agent_mode(config: RunConfig, agent: ModelSpec) -> str:
     if config.as_published and mode == "strict":
         return "as-published"
     return str(mode)
+
+
+_AT_LEAST_ONE: Final = ("max_turns", "max_input_tokens")
+"""Settings without which there is no search; the others are numbers of characters or results."""
 
 
 def _check_agent_table(agent: ModelSpec) -> None:
@@ -972,6 +985,9 @@ def _check_agent_table(agent: ModelSpec) -> None:
         elif name == "max_minutes":
             if not (type(value) in (int, float) and 0 < value < math.inf):
                 raise UsageError(f"{place} is {value!r}; write a number of minutes above 0")
+        elif name == "tokenizer":
+            if not isinstance(value, str) or not value:
+                raise UsageError(f"{place} is {value!r}; write the path of a tokenizer.json")
         else:
             least = 0
             if name in _AT_LEAST_ONE:

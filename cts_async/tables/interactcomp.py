@@ -113,7 +113,7 @@ def _ours(board: Board, judge: str, place: int) -> dict[str, Any]:
     scores = board.scores[judge][:, place]
     scores = scores[~np.isnan(scores)]
     n, run = len(scores), board.entrants[place]
-    row: dict[str, Any] = {"run": run.label, "agent": run.players.get("agent") or None, "n": n}
+    row: dict[str, Any] = {"run": run.directory.name, "agent": run.players.get("agent") or None, "n": n}
     row |= {"accuracy": None, "low": None, "high": None}
     if not n:
         return row
@@ -129,7 +129,7 @@ def _ours(board: Board, judge: str, place: int) -> dict[str, Any]:
 def _like_a_model(board: Board, judge: str, place: int) -> dict[str, Any]:
     """What the paper's table has of a model, of a run."""
     run = board.entrants[place]
-    row: dict[str, Any] = {"model": run.players.get("agent") or run.label, "whose": run.label}
+    row: dict[str, Any] = {"model": run.players.get("agent") or run.system, "whose": run.directory.name}
     searches = questioned_searches(run.directory).values()
     n_turns = sum(search.n_turns for search in searches)
     row["rounds"] = row["interaction_rate"] = None
@@ -170,7 +170,6 @@ def _modes_table(rows_by_mode: Mapping[str, Sequence[Row]]) -> DataTable:
         caption,
         columns,
         rows,
-        group="mode",
         remarks=(_MULTIPLES,),
     )
 
