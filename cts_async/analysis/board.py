@@ -148,6 +148,14 @@ def _remarks_on_settings(entrants: Sequence[FinishedRun], rows: _Rows) -> Iterat
         if len(published) < len(entrants):
             labels = join_first(published)
         yield f"Made with --as-published: {labels}."
+    labels_by_mode: dict[str, list[str]] = {}
+    for entrant in entrants:
+        if entrant.agent_mode:
+            labels_by_mode.setdefault(entrant.agent_mode, []).append(entrant.label)
+    # Only runs that were both named by their paths stand side by side in different modes.
+    if len(labels_by_mode) > 1:
+        modes = [f"{mode} ({join_first(labels)})" for mode, labels in labels_by_mode.items()]
+        yield f"Agent modes differ, and with them what a difference is due to: {'; '.join(modes)}."
     sharing = [entrant.label for entrant in entrants if entrant.shares_sampled]
     if sharing:
         yield (
