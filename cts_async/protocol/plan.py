@@ -687,7 +687,8 @@ def _as_begun(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
 
     Runs of versions up to 0.13 are all in strict mode, and are finished as they were begun.
     """
-    if plan.config.agent_mode or plan.config.new or not (plan.searches and plan.settings.switches):
+    typed = plan.config.agent_mode or plan.config.agent_settings or plan.config.new
+    if typed or not (plan.searches and plan.settings.switches):
         return plan
     strict_config = replace(plan.config, agent_mode="strict")
     strict = replace(plan, settings=_settings(strict_config, plan.specs.get(plan.roles.agent)))
@@ -724,18 +725,22 @@ def remarks_on_mode(settings: AgentSettings, roles: RoleNames, search: SearchPla
     if not settings.switches:
         return []
     remarks = [f"Agent mode {settings.mode}: {', '.join(settings.switches)}."]
-    idle_reasons: dict[str, str] = {}
+    # By reason, the switches that have no effect.
+    idle_switches: dict[str, list[str]] = {}
     if roles.visit is None:
-        idle_reasons["whole_evidence"] = "no model reads pages; see --visit-model"
-        idle_reasons["shorter_pages"] = idle_reasons["whole_evidence"]
+        unread = ["whole_evidence", "shorter_pages"]
         if not search.web:  # a page of the web is fetched whole all the same
-            idle_reasons["whole_pages"] = idle_reasons["whole_evidence"]
+            unread.append("whole_pages")
+        idle_switches["no model reads pages; see --visit-model"] = unread
     if search.engine.kind != "serper":
-        idle_reasons["bare_queries"] = "for Serper only"
-        idle_reasons["local_results"] = "for Serper only"
+        idle_switches["for Serper only"] = ["bare_queries", "local_results"]
     if search.reader.kind != "jina":
-        idle_reasons["plain_pages"] = "for Jina only"
-    idle = [f"{name} ({reason})" for name, reason in idle_reasons.items() if name in settings.switches]
+        idle_switches["for Jina only"] = ["plain_pages"]
+    idle = []
+    for reason, names in idle_switches.items():
+        names_on = [name for name in names if name in settings.switches]
+        if names_on:
+            idle.append(f"{', '.join(names_on)} ({reason})")
     if idle:
         remarks.append(f"Without effect here: {', '.join(idle)}.")
     return remarks
