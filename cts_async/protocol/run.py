@@ -671,7 +671,16 @@ def cast_of(plan: Plan, resources: Resources, searcher: Searcher) -> Cast:
         answerer = HumanAnswerer(plan.human_answers)
     user = resources.participants(plan.roles, answerer)
     judges = tuple(resources.judge(name) for name in judge_names(plan))
-    return Cast(user, searcher, judges, plan.given, plan.config.stop_after)
+    asking_searcher = _asking_searcher(plan, searcher)
+    return Cast(user, searcher, asking_searcher, judges, plan.given, plan.config.stop_after)
+
+
+def _asking_searcher(plan: Plan, searcher: Searcher) -> Searcher:
+    """The agent where it may ask the user: with the tool `ask`, which its prompt describes."""
+    if plan.asking_prompts is None or not isinstance(searcher, DeepSearch):
+        return searcher
+    agent = replace(searcher.agent, toolbox=plan.asking_toolbox)
+    return replace(searcher, agent=agent, prompts=plan.asking_prompts.of(plan.roles.agent))
 
 
 @value
@@ -706,7 +715,7 @@ def _steps_of(resources: Resources, cast: Cast, system: System, remaining: Remai
             converse_then_search, cast=cast, clarifier=turn_clarifier, instance=instance, system=system
         )
     clarifier = cast.given.get(system.clarifier) or resources.clarifier(system.clarifier)
-    return partial(clarify_then_search, cast=cast, clarifier=clarifier, instance=instance, k=system.k)
+    return partial(clarify_then_search, cast=cast, clarifier=clarifier, instance=instance, system=system)
 
 
 def work_left(plan: Plan, recorded: Mapping[System, RecordedWork]) -> Iterator[tuple[Remaining, System]]:
