@@ -190,16 +190,16 @@ def run(
         user_config: False leaves out the user's own cts.toml, a path names another one
 
     The search:
-        agent_prompt: "native", "en", "zh" or "query" (in the query's language)
+        agent_prompt: "native", "tongyi", "en", "zh" or "query" (in the query's language)
         date: the date in the agent's prompt, YYYY-MM-DD
         corpus, search, visit: documents to search, or a search engine and a page reader
         visit_model: model that reads pages for the agent, or "lexical" for none
         allow_addresses: private hosts or networks that pages may come from
         replay: runs whose searches and visits are repeated, without the network
         max_turns: model calls of a search
-        agent_mode: "strict", or "as-published" as WebDancer's demo, which demands no answer
+        agent_mode: "strict", "as-published" as WebDancer's demo, which demands no answer, or "tongyi"
         agent_settings: switches of that mode by themselves: "free_end=false"
-        tools: tools that the agent may call
+        tools: tools that the agent may call, or "none"
 
     Versions and reuse:
         new: make a new version of the run, and reuse nothing

@@ -157,7 +157,7 @@ class SearchConfig(DataConfig):
     agent_settings: tuple[str, ...] = ()
     """Switches of the agent mode that differ from it, as "NAME=true" or "NAME=false"."""
     tools: tuple[str, ...] = DEFAULT_TOOLS
-    """The tools that the agent may call, by name (see `search.toolbox`)."""
+    """The tools that the agent may call, by name (see `search.toolbox`); ("none",) for an agent without any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

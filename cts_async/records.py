@@ -21,14 +21,14 @@ Coverage = Literal["full", "partial", "none"]
 Scheme = Literal["cts", "standard", "at-standard", "cot", "at-cot"]
 Mode = Literal["at-once", "respond", "select"]
 EmptyAnswers = Literal["fail", "zero"]
-AgentMode = Literal["strict", "as-published"]
+AgentMode = Literal["strict", "as-published", "tongyi"]
 Stage = Literal["questions", "answers", "rewrite"]
 JudgeForm = Literal["nuggets", "match"]
 AskTime = Literal["never", "before", "during", "both"]
 ReplyForm = Literal["open", "yes-no"]
 AmbiguityType = Literal["semantic", "generalize", "specify"]
 Language = Literal["en", "zh"]
-AgentPrompt = Literal["native", "en", "zh", "query"]
+AgentPrompt = Literal["native", "tongyi", "en", "zh", "query"]
 
 COVERAGES: Final[tuple[Coverage, ...]] = ("full", "partial", "none")
 SCHEMES: Final[tuple[Scheme, ...]] = ("cts", "standard", "at-standard", "cot", "at-cot")
@@ -38,8 +38,9 @@ MODES: Final[tuple[Mode, ...]] = ("at-once", "respond", "select")
 to choose from at each turn (AT-CoT, section 4.2)."""
 STAGES: Final[tuple[Stage, ...]] = ("questions", "answers", "rewrite")
 """What happens before the search, in order."""
-AGENT_PROMPTS: Final[tuple[AgentPrompt, ...]] = ("native", "en", "zh", "query")
-"""The deep-search agent's prompt: WebDancer's training format, English, Chinese, or the language of the query."""
+AGENT_PROMPTS: Final[tuple[AgentPrompt, ...]] = ("native", "tongyi", "en", "zh", "query")
+"""The deep-search agent's prompt: WebDancer's training format, Tongyi DeepResearch's, English, Chinese, or the language
+of the query."""
 DEFAULT_TOOLS: Final = ("search", "visit")
 """The deep-search agent's tools in WebDancer, and in every run that does not say otherwise."""
 AMBIGUITY_TYPES: Final[tuple[AmbiguityType, ...]] = ("semantic", "generalize", "specify")
@@ -49,6 +50,8 @@ JUDGE_FORMS: Final[tuple[JudgeForm, ...]] = ("nuggets", "match")
 the only nugget, yes or no (InteractComp)."""
 ANSWER_IS: Final[Mapping[Language, str]] = {"en": "The answer is ", "zh": "答案是"}
 """How the nugget begins of a dataset that has one right answer to each question."""
+NOT_TO_BE_PUBLISHED: Final = "not_to_be_published"
+"""The field of exported candidates and built gold that says why their texts must not be published, if they must not."""
 UNKNOWN: Final = "unknown"
 """The User Answerer's reply if the intent does not specify what was asked (paper, section 3.2)."""
 DONT_KNOW: Final = "i don't know"
@@ -92,7 +95,8 @@ class Instance:
     """A pair (q*, q). `nuggets` is empty without gold: such an instance can be run but not scored.
 
     `judged_query` is what judges are asked about, where that is not q*: the intent of InteractComp has a context that
-    helps to find the answer, and is no part of the question that is graded.
+    helps to find the answer, and is no part of the question that is graded. `domain` is the field of knowledge that a
+    dataset names ("Sports"); "" where it names none.
     """
 
     id: str
@@ -100,6 +104,7 @@ class Instance:
     query: str
     nuggets: tuple[Nugget, ...] = ()
     judged_query: str = ""
+    domain: str = ""
 
     @property
     def judged_by(self) -> str:
@@ -260,6 +265,8 @@ class Trace:
     """None: the agent could not ask."""
     delivered: Delivered | None = None
     """None: nothing was to be given to it later."""
+    confidence: float | None = None
+    """How sure the agent said it is, from 0 to 100; None if it was not asked, or said nothing that can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,6 +310,8 @@ class Outcome:
     """The conversation, for every scheme and mode but the benchmark's own, which has none."""
     further: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By step, what its reply had beyond its form, by name: for people, never for another role."""
+    asks_confidence: bool = False
+    """Whether the agent was asked how sure it is of its answer."""
 
 
 def language_of(text: str) -> Language:

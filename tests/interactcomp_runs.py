@@ -49,12 +49,11 @@ def run_tasks(folder: Path, **options: Any) -> tuple[dict[str, Path], int]:
     async def main() -> tuple[dict[str, Path], int]:
         async with FakeProvider(Settings(unknown_share=0.0)) as provider:
             catalogue = load_catalogue(config_file(folder, provider.url))
-            given: dict[str, Any] = {"references": ("orig", "gold"), "limit": N} | options
+            given: dict[str, Any] = {"references": ("orig", "gold"), "limit": N, "corpus": corpus} | options
             config = RunConfig(
                 models=("fake",),
                 every_role="fake",
                 data=f"interactcomp:{data}",
-                corpus=corpus,
                 runs_dir=folder / "runs",
                 **given,
             )

@@ -239,6 +239,7 @@ PARSES_JSON = {
     "search/backends/page_text.py": "what it is asked",
     "search/backends/services.py": "replies of search services",
     "demo.py": "requests to the scripted models",
+    "pages/plots/asking.py": "asking.json of the package",
     "pages/plots/figure.py": "style.json of the package",
     "tables/export.py": "the marker of an earlier export",
     "viewer/leaderboards.py": "what its child process computes",

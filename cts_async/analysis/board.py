@@ -51,6 +51,11 @@ class Board:
     """Shape (instances, entrants): `Item.answer_mark` of each answer, 0 where there is none or it is not known."""
     n_nuggets: Array = field(default_factory=lambda: np.zeros(0, np.int64))
     """Shape (instances,): how many rows of `labels` each instance has."""
+    confidences: Array | None = None
+    """Shape (instances, entrants): how sure the agent said it is, 0 to 100, NaN where it did not say; None if no agent
+    was asked."""
+    domains: tuple[str, ...] = ()
+    """The field of knowledge of each instance, "" where it has none; empty if the data name none."""
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -95,12 +100,17 @@ def make_board(runs: Iterable[FinishedRun]) -> Board:
     read_runs: dict[Path, FinishedRun] = {}
     columns: dict[Path, dict[str, _Column]] = {}
     answers: dict[Path, _Answers] = {}
+    confidences: dict[Path, _Confidences] = {}
     for run in runs:
         by_judge = columns[run.directory] = {judge: _Column() for judge in run.judges}
         run_answers = answers[run.directory] = _Answers()
+        if run.asks_confidence:
+            confidences[run.directory] = _Confidences()
         for item in run.items.values():
             row = rows.row_of(item)
             run_answers.add(row, item.answer_mark)
+            if item.confidence is not None and run.asks_confidence:
+                confidences[run.directory].add(row, item.confidence)
             for judge, verdict in item.verdicts.items():
                 codes = rows.codes(row, verdict, run.directory)
                 by_judge[judge].add(row, rows.score(row, verdict, run.directory), codes)
@@ -124,6 +134,8 @@ def make_board(runs: Iterable[FinishedRun]) -> Board:
         remarks=tuple(remarks),
         answers=_answer_marks(order, [answers[entrant.directory] for entrant in entrants]),
         n_nuggets=_nuggets_by_row(rows, order),
+        confidences=_stated_confidences(order, [confidences.get(entrant.directory) for entrant in entrants]),
+        domains=_domains(rows, order),
     )
 
 
@@ -181,6 +193,8 @@ class _Rows:
         """By row, the weights that count and the run they are from."""
         self.differing: dict[int, str] = {}
         """The first difference of each row whose weights differ between runs."""
+        self.domains: dict[int, str] = {}
+        """By row, for instances whose data name a domain."""
         self._by_id: dict[str, int] = {}
         self._by_intent: dict[str, int] = {}
         self._shared: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -188,6 +202,12 @@ class _Rows:
 
     def row_of(self, item: Item) -> int:
         """Return the item's row: by its id, or by its intent if one of the files has no other id for it."""
+        row = self._row_of(item)
+        if item.domain:
+            self.domains.setdefault(row, item.domain)
+        return row
+
+    def _row_of(self, item: Item) -> int:
         if item.id in self._by_id:
             return self._by_id[item.id]
         if item.id == item.intent and item.intent in self._by_intent:
@@ -266,6 +286,35 @@ class _Answers:
     def add(self, row: int, mark: int) -> None:
         self.rows.append(row)
         self.marks.append(mark)
+
+
+class _Confidences:
+    """The confidences that one run's agent stated, in the order of its file."""
+
+    def __init__(self) -> None:
+        self.rows, self.confidences = array("q"), array("d")
+
+    def add(self, row: int, confidence: float) -> None:
+        self.rows.append(row)
+        self.confidences.append(confidence)
+
+
+def _stated_confidences(order: Array, columns: Sequence[_Confidences | None]) -> Array | None:
+    """Return all confidences, shape (instances, entrants); None if no run's agent was asked."""
+    if not any(columns):
+        return None
+    places = _places(order)
+    confidences = np.full((len(order), len(columns)), np.nan)
+    for number, column in enumerate(columns):
+        if column is not None:
+            confidences[places[np.array(column.rows, np.int64)], number] = np.array(column.confidences)
+    return confidences
+
+
+def _domains(rows: _Rows, order: Array) -> tuple[str, ...]:
+    if not rows.domains:
+        return ()
+    return tuple(rows.domains.get(row, "") for row in order.tolist())
 
 
 def _order_of_rows(rows: _Rows) -> Array:

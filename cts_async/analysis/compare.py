@@ -271,13 +271,23 @@ def compare_pairs(
     pairs: list[tuple[int, int]] = []
     for i, j in family:
         differences = scores[:, i] - scores[:, j]
-        if np.isnan(differences).all():
-            continue
-        if baseline is None and np.nanmean(differences) < 0:
+        if baseline is None and not np.isnan(differences).all() and np.nanmean(differences) < 0:
             i, j = j, i
         pairs.append((i, j))
+    return compare_family(board, judge, pairs, seed=seed)
+
+
+def compare_family(
+    board: Board, judge: str, family: Sequence[tuple[int, int]], *, seed: int = 0
+) -> tuple[PairTest, ...]:
+    """Test the first system of each pair, by columns of the board, against the second; the smallest p first.
+
+    Pairs without a shared instance are left out: they are no tests.
+    """
+    scores = board.scores[judge]
+    pairs = [(i, j) for i, j in family if not np.isnan(scores[:, i] - scores[:, j]).all()]
     tests = stats.sign_flip_tests(scores, pairs, seed=seed, flips=stats.flips_for(len(pairs)))
-    # Holm's correction is for the pairs that could be tested: those without a shared instance are no tests.
+    # Holm's correction is for the pairs that could be tested.
     adjusted = stats.holm([test.p for test in tests])
     tested: list[PairTest] = []
     for (i, j), test, p_holm in zip(pairs, tests, adjusted, strict=True):

@@ -176,6 +176,24 @@ def correlation(a: Numbers, b: Numbers) -> float | None:
     return float(np.clip(x @ y / np.sqrt((x @ x) * (y @ y)), -1.0, 1.0))
 
 
+def rank_correlation(a: Numbers, b: Numbers) -> float | None:
+    """Return Spearman's rho in [-1, 1] (Spearman 1904): Pearson's r of the ranks, equal values sharing their mean rank.
+
+    None for fewer than two pairs, or if one side never varies. Raises ValueError for unequal lengths.
+    """
+    return correlation(_mean_ranks(a), _mean_ranks(b))
+
+
+def _mean_ranks(values: Numbers) -> Array:
+    """Ranks from 1 in ascending order."""
+    import numpy as np
+
+    _, places, counts = np.unique(np.asarray(values, float), return_inverse=True, return_counts=True)
+    last_ranks = np.cumsum(counts)
+    ranks: Array = (last_ranks - (counts - 1) / 2)[places]
+    return ranks
+
+
 # Power, by the normal approximation to a two-sided paired test at level alpha (Cohen 1988, chapter 2; Card et al. 2020,
 # "With Little Power Comes Great Responsibility"): a true mean difference of (z(1 - alpha/2) + z(power)) * sd / sqrt(n)
 # is found with the given power, where sd is the standard deviation of the differences by instance. Since sd is
@@ -452,6 +470,32 @@ def clustered_mean(
         return Difference(len(names), float(data.mean()), None, None)
     low, high = np.percentile(means[:, 0] / means[:, 1], [_TAIL, 100 - _TAIL])
     return Difference(len(names), float(data.mean()), float(low), float(high))
+
+
+def ratio_of_sums(
+    numerators: Numbers, denominators: Numbers, *, seed: int = 0, resamples: int = RESAMPLES
+) -> Difference | None:
+    """Estimate sum(numerators) / sum(denominators), of which each instance has one; denominators are not negative.
+
+    The interval resamples instances, as elsewhere; a resample whose denominators add up to 0 has no ratio and is left
+    out. None if all denominators are 0. Raises ValueError for unequal lengths.
+    """
+    import numpy as np
+
+    if len(numerators) != len(denominators):
+        raise ValueError("numerators and denominators must be of the same instances")
+    values = np.column_stack([np.asarray(numerators, float), np.asarray(denominators, float)])
+    n = len(values)
+    if not n or not values[:, 1].any():
+        return None
+    ratio = math.fsum(values[:, 0]) / math.fsum(values[:, 1])
+    n_differ = count_differing(values[:, 0])
+    means = resampled_means(values, seed, resamples)
+    ratios = means[:, 0][means[:, 1] > 0] / means[:, 1][means[:, 1] > 0]
+    if n == 1 or not np.ptp(np.round(ratios, _DECIMALS)):
+        return Difference(n, ratio, None, None, n_differ)
+    low, high = np.percentile(ratios, [_TAIL, 100 - _TAIL])
+    return Difference(n, ratio, float(low), float(high), n_differ)
 
 
 def percentile_interval(

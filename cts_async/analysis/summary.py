@@ -6,6 +6,7 @@ only its numbers and its offset are kept.
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ import numpy as np
 from cts_async import scorer
 from cts_async.analysis.board import LABELS, Array
 from cts_async.analysis.compare import Agreement, agreement_of, count_distinct, label_pairs
+from cts_async.analysis.confidence import Calibration, calibrate
 from cts_async.analysis.tool_health import ToolHealth
 from cts_async.engine.journal import record_at
 from cts_async.errors import Unanswered
@@ -37,6 +39,7 @@ from cts_async.runs.results import (
     failed,
     judged_fingerprint,
     no_fingerprint,
+    stated_confidence,
 )
 
 # --- The lines of a results file or a judge's file that count, in columns
@@ -70,7 +73,8 @@ class ResultColumns:
         self.judge = index.judge
         """The first judge named by a line."""
         rows = np.empty(0, np.int64)
-        if by_id or seen.counts or seen.tools or seen.unanswered:  # else 8 bytes a line for nothing
+        # Else 8 bytes a line for nothing.
+        if by_id or seen.counts or seen.tools or seen.unanswered or seen.confidences:
             rows = index.rows()
         lines = index.lines()
         if by_id:
@@ -84,6 +88,11 @@ class ResultColumns:
         """Searches that ended without an answer, as none was demanded of them."""
         if seen.unanswered:
             self.n_open_searches = len(seen.unanswered.intersection(rows.tolist()))
+        self.confidences: Array | None = None
+        """What the agent said how sure it is of each answer, NaN for nothing; None if it was not asked."""
+        if seen.confidences:
+            stated = [seen.confidences.get(number, math.nan) for number in rows.tolist()]
+            self.confidences = np.array(stated, float)
         self._codes = _array(seen.codes)
         counts = _array(seen.counts)
         self._counts, self._ends = counts, counts
@@ -103,6 +112,12 @@ class ResultColumns:
         """Mask of the answers that the judge of this file failed to label."""
         rows: Array = self.failed & self.answered
         return rows
+
+    def calibration(self) -> Calibration | None:
+        """Compare the confidences with the scores; None if the agent was not asked for any."""
+        if self.confidences is None:
+            return None
+        return calibrate(self.confidences, self.scores)
 
     def add_asked(self, journal: Path) -> None:
         """Count what failed instances were asked, from the journal where their lines lack it (version 0.11)."""
@@ -193,6 +208,8 @@ class _Extras:
         """By line; those of candidates have none."""
         self.unanswered: set[int] = set()
         """Lines of searches that ended without an answer."""
+        self.confidences: dict[int, float] = {}
+        """By line whose agent was asked how sure it is of its answer: what it said, NaN for nothing."""
 
     def add(self, number: int, line: Line) -> None:
         """Take in a line."""
@@ -204,6 +221,9 @@ class _Extras:
             self.tools[number] = search["tools"]
         if _has_open_search(line):
             self.unanswered.add(number)
+        if "confidence" in line:
+            confidence = stated_confidence(line)
+            self.confidences[number] = math.nan if confidence is None else confidence
         if self._with_labels:
             nuggets: Sequence[Any] = ()
             if not failed(line):
@@ -349,6 +369,8 @@ class RunSummary:
     """A sentence on each file with stored scores that are not those of their labels; the latter count. It begins with
     the file's path within the directory.
     """
+    calibration: Calibration | None = None
+    """How the agent's confidences agree with the scoring judge; None if it was not asked for any."""
 
     @property
     def open_share(self) -> float | None:
@@ -365,6 +387,13 @@ class RunSummary:
             notices.append(
                 f"{self.n_open_searches:,} searches ({share:.1%} of the instances) ended without an answer: the "
                 "agent's mode demands none. They have no score, or 0 with --empty-answers zero"
+            )
+        calibration = self.calibration
+        if calibration is not None and calibration.unstated_share:
+            n_unstated = calibration.n_answers - calibration.n_stated
+            notices.append(
+                f"{n_unstated:,} of {calibration.n_answers:,} scored answers ({calibration.unstated_share:.1%}) state "
+                "no confidence that can be read: they are in no calibration error"
             )
         return notices
 
@@ -458,6 +487,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         judge_pairs=tuple(judge_pairs),
         tools=lines.tools,
         contradictions=tuple(filter(None, contradictions)),
+        calibration=lines.calibration(),
     )
 
 

@@ -101,12 +101,14 @@ def gold(config: GoldConfig, quiet: options.Quiet = False, as_json: options.AsJs
         lines = []
         if summary.values["n_done"]:
             lines.append(f"Gold: {config.out}")
+        if summary.run.manifest.restriction:
+            lines.append(summary.run.manifest.restriction)
         lines.append(f"Files: {plan.directory}/ (results.jsonl, traces.jsonl, steps.jsonl, summary.json)")
         lines += reuse_lines(plan.versions.values(), [summary.run])
         # The run that would be the next step refuses such gold.
         if summary.run.failures and summary.values["n_done"]:
             lines.append(NEEDS_ALL)
-        elif summary.values["n_done"]:
+        elif summary.values["n_done"] and not plan.dataset.has_right_answers:  # such data take no other gold
             lines.append(f"Next: {unbroken(_run_command(plan))}")
         print_closing(lines, caveats_of([summary.run]))
     conclude(stopped, failed=bool(summary.run.failures))

@@ -196,6 +196,8 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
                 f"{repeats.n_repeated:,} of {repeats.n_asked:,} answers are duplicates and needed no calls."
             )
         lines += reuse_lines([plan.version], summaries)
+        restrictions = dict.fromkeys(summary.manifest.restriction for summary in summaries)
+        lines += [restriction for restriction in restrictions if restriction]
         print_closing(lines, caveats_of(summaries))
     conclude(stopped, failed=any(_has_failures(summary) for summary in summaries))
 

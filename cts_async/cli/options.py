@@ -634,8 +634,8 @@ class SearchOptions(DataOptions):
             MODELS,
             metavar="PROMPT",
             callback=one_of("--agent-prompt", AGENT_PROMPTS),
-            help="Prompt of the agent: native (WebDancer's own), en, zh, or query (in the query's language) "
-            "[default: native for webdancer, else query].",
+            help="Prompt of the agent: native (WebDancer's format), tongyi, en, zh, or query (in the query's language) "
+            "[default: native for webdancer, tongyi for tongyi, else query].",
         ),
     ]
     date: Annotated[
@@ -703,10 +703,10 @@ class SearchOptions(DataOptions):
         option(
             SEARCHING,
             "--agent-mode",
-            metavar="strict|as-published",
+            metavar="MODE",
             callback=one_of("--agent-mode", get_args(AgentMode)),
-            help="Bounded texts and a forced answer, or as WebDancer's published demo "
-            "[default: as-published for webdancer and with --as-published, else strict].",
+            help="strict (bounded texts, a forced answer), as-published (as WebDancer's demo), or tongyi (as Tongyi "
+            "DeepResearch) [default: its own for webdancer and tongyi, as-published with --as-published, else strict].",
         ),
     ]
     agent_settings: Annotated[
@@ -724,7 +724,7 @@ class SearchOptions(DataOptions):
             SEARCHING,
             metavar="NAMES",
             callback=split_names,
-            help="Tools that the agent may call, separated by commas: search, visit, or those of plug-ins.",
+            help="Tools that the agent may call, separated by commas: search, visit, or those of plug-ins; or none.",
         ),
     ]
 

@@ -181,7 +181,8 @@ def _json_of(prompt: Prompt) -> dict[str, Any]:
     from cts_async.protocol.prompts import shipped_folder
 
     source = str(prompt.path)
-    if prompt.path.parent == shipped_folder():
+    # Some are in a folder within it, such as those for an agent without tools.
+    if shipped_folder() in prompt.path.parents:
         source = "shipped"
     return {
         "name": prompt.name,

@@ -112,7 +112,10 @@ def _introduction(plan: Plan) -> str:
         else:
             text += "; no search"
         return f"{text}: stops after {plan.config.stop_after}"
-    text += f"; {_tools(plan.search)}; agent {plan.roles.agent}"
+    tools = _tools(plan.search)
+    if not plan.toolbox.tools:
+        tools = "no search, no pages"
+    text += f"; {tools}; agent {plan.roles.agent}"
     if not plan.config.given_rewrites:
         text += f", {support}"
     if not plan.config.no_judge:

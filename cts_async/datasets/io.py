@@ -22,6 +22,7 @@ import orjson
 
 from cts_async import foreign_json
 from cts_async.errors import InputError, UsageError
+from cts_async.records import NOT_TO_BE_PUBLISHED
 
 # --- Lines
 
@@ -172,6 +173,22 @@ def _not_json(path: Path, line: NumberedLine, error: orjson.JSONDecodeError) -> 
     if line.raw.strip() in (b"[", b"{"):  # a JSON file over several lines
         problem += "; one {...} per line is expected"
     return InputError(path, problem, line=line.number)
+
+
+def restriction_in(path: Path) -> str:
+    """Return why the texts of a file of candidates or gold must not be published; "" if they may.
+
+    Its first line says so if it was made from restricted data. A file that cannot be read says nothing.
+    """
+    try:
+        for _, row in read_rows(path):
+            reason = row.get(NOT_TO_BE_PUBLISHED)
+            if isinstance(reason, str):
+                return " ".join(reason.split())
+            return ""
+    except InputError:
+        pass
+    return ""
 
 
 def read_table(

@@ -88,6 +88,14 @@ class Job:
     """Where steps of other runs are looked up; None: nothing is taken from other runs here."""
 
 
+def _seconds_of(record: Mapping[str, Any]) -> float:
+    """How long the last attempt of a recorded step took, in seconds; 0 for a record that does not say it."""
+    latency_s = record.get("latency_s")
+    if isinstance(latency_s, int | float) and latency_s > 0:
+        return latency_s
+    return 0.0
+
+
 class Feed(Protocol):
     """A stream of jobs that is filled while it is being worked on."""
 
@@ -108,13 +116,15 @@ class _Stream:
 class Context:
     """What a job sees of the engine: durable steps, concurrency, and a random generator of its own."""
 
-    __slots__ = ("_rng", "_runner", "branch", "copied", "executed", "further", "job", "seq")
+    __slots__ = ("_rng", "_runner", "branch", "copied", "executed", "further", "job", "seconds", "seq")
 
     def __init__(self, runner: Runner, job: Job, seq: int) -> None:
         self._runner, self.job, self.seq = runner, job, seq
         self.branch = ""
         """The part of the job whose steps these are, see `apart`; "" for all others."""
         self._rng: random.Random | None = None
+        self.seconds = 0.0
+        """What the last attempts of its steps took together, also where they were executed before."""
         self.executed: list[str] = []
         """Keys of the steps that were executed here and not found in the journal."""
         self.copied: list[str] = []
@@ -145,6 +155,7 @@ class Context:
             except _OF_ANOTHER_FORM:
                 pass  # written by a version that accepted more: execute it again
             else:
+                self.seconds += _seconds_of(record)
                 self._runner.step_ended(self, step, replayed=True, reused=reused)
                 return result
         if self.job.shared:
@@ -441,6 +452,7 @@ class Runner:
                 pass  # made by a version that accepted more: execute it here
             else:
                 await ctx.copy(reused, reused_line(reused, step.description(ctx.job.id)))
+                ctx.seconds += _seconds_of(reused.record)
                 self.step_ended(ctx, step, replayed=True, reused=True)
                 return result
         ctx.executed.append(step.key)
@@ -461,6 +473,7 @@ class Runner:
                     await self._after_failure(ctx, step, error, attempts, permit, loop.time() - began)
                     continue
                 latency_s = loop.time() - began
+                ctx.seconds += latency_s
                 # Before the wait: a cancellation within it must not record the attempts again.
                 attempts.recorded = True
                 await ctx.job.journal.append(

@@ -30,6 +30,7 @@ from cts_async.runs.manifest import ORIG, Identity, manifest_of
 from cts_async.runs.open_run import whole_run
 from cts_async.runs.selection import RunPath, check_same_data, find_runs, sibling_origs
 from cts_async.tables import results
+from cts_async.tables.asking import asking_tables
 from cts_async.tables.comparison import (
     NO_ANSWERS,
     RunsCompared,
@@ -259,7 +260,7 @@ def _sibling_orig(runs: Sequence[Path]) -> Path | None:
         manifest = manifest_of(path)
         if manifest.identity.system == ORIG:
             return None
-        if manifest.players.get("clarifier"):
+        if manifest.players.get("clarifier") or manifest.identity.max_asks:
             asking.append(path)
     origs = sibling_origs(asking)
     # Of several none is chosen for the user.
@@ -316,12 +317,21 @@ def _no_scores(board: Board) -> str:
 # All tables, in groups
 
 Group: TypeAlias = Literal[
-    "runs", "scores", "judges", "losses", "questions", "published", "effort", "failures", "conversations"
+    "runs",
+    "scores",
+    "judges",
+    "losses",
+    "asking",
+    "questions",
+    "published",
+    "effort",
+    "failures",
+    "conversations",
 ]
 
 _JUDGE_COLUMNS: Final = frozenset({"judge", "other", "judges"})
 _SCORED_GROUPS: Final = frozenset(
-    {"scores", "judges", "losses", "questions", "published", "effort", "conversations"}
+    {"scores", "judges", "losses", "asking", "questions", "published", "effort", "conversations"}
 )
 """Groups whose tables say of which systems numbers mean nothing, and of which they are recomputed."""
 
@@ -394,6 +404,9 @@ def _tables_by_group(gathered: Gathered) -> Iterator[tuple[Group, DataTable]]:
         yield from _tables_of_judges(gathered.compared)
     yield "losses", losses_table(gathered.losses)
     if gathered.diagnosis:
+        if gathered.diagnosis.asking:
+            for table in asking_tables(gathered.diagnosis.asking):
+                yield "asking", table
         for table in diagnosis_tables(gathered.diagnosis.diagnosis):
             yield "questions", table
     if gathered.published:

@@ -278,6 +278,7 @@ TITLES: Final[dict[Group, str]] = {
     "scores": "Scores",
     "judges": "Judges",
     "losses": "Where points are lost",
+    "asking": "Asking during the search",
     "questions": "Questions and answers",
     "published": "Compared with the paper",
     "effort": "Cost, time, searches and visits",
@@ -287,6 +288,7 @@ TITLES: Final[dict[Group, str]] = {
 _FIGURES: Final[dict[Group, tuple[str, ...]]] = {
     "scores": ("leaderboard", "gain", "scores", "better_or_worse", "gain_by_instance"),
     "judges": ("judges", "agreement"),
+    "asking": ("question_worth",),
     "effort": ("cost", "time"),
     "conversations": ("turns",),
 }

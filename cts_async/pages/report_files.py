@@ -83,8 +83,10 @@ def make_report(
     if tables is not None:
         yield plain(_write_tables(tables, contents, origin.command))
     if plots is not None:
-        images = write_figures(drawn_figures, plots, formats)
-        yield plain(f"{plots}: {n_figures} in {counted(len(images), 'file')}")
+        chinese = [figure for group in contents.groups for figure in group.drawn.in_chinese]
+        images = write_figures(drawn_figures + chinese, plots, formats)
+        n_written = counted(len(drawn_figures) + len(chinese), "figure")
+        yield plain(f"{plots}: {n_written} in {counted(len(images), 'file')}")
 
 
 def _contents(gathered: Gathered, *, mask: bool) -> ReportContents:
@@ -108,13 +110,16 @@ def _contents(gathered: Gathered, *, mask: bool) -> ReportContents:
 
 def _of_group(drawn: Drawn, heading: str, number: int) -> Drawn:
     """Name the group in the titles of its figures, and number the names of all but the first group's."""
-    figures: list[Figure] = []
-    for figure in drawn.figures:
-        name = figure.name
-        if number > 1:
-            name += f"{GROUP_MARK}{number}"
-        figures.append(replace(figure, name=name, title=f"{figure.title} ({heading})"))
-    return replace(drawn, figures=tuple(figures))
+    figures = [_figure_of_group(figure, heading, number) for figure in drawn.figures]
+    chinese = [_figure_of_group(figure, heading, number) for figure in drawn.in_chinese]
+    return replace(drawn, figures=tuple(figures), in_chinese=tuple(chinese))
+
+
+def _figure_of_group(figure: Figure, heading: str, number: int) -> Figure:
+    name = figure.name
+    if number > 1:
+        name += f"{GROUP_MARK}{number}"
+    return replace(figure, name=name, title=f"{figure.title} ({heading})")
 
 
 def _write_tables(folder: Path, contents: ReportContents, command: str) -> str:

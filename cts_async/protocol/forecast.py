@@ -512,7 +512,7 @@ def _assumptions(
         f"replies in tokens: {replies}, {turn:g} a turn of the agent, {final:g} its answer, "
         f"{PER_NUGGET:g} a nugget judged; no hidden reasoning"
     )
-    if plan.searches and plan.roles.agent in plan.specs:
+    if plan.searches and plan.roles.agent in plan.specs and plan.toolbox.tools:
         response_chars = plan.toolbox.response_chars(plan.settings)
         yield (
             f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
@@ -521,7 +521,9 @@ def _assumptions(
     if plan.searches and plan.roles.visit:
         often = "every other tool call" if plan.toolbox.share("visit") == 1 / 2 else "a visit"
         yield f"{often} visits one page, which {plan.roles.visit} reads in one call"
-    if plan.searches and not plan.toolbox.is_default:
+    if plan.searches and not plan.toolbox.tools:
+        yield "the agent has no tools: it answers in one call"
+    elif plan.searches and not plan.toolbox.is_default:
         calls = (turns - 1) / len(plan.toolbox.tools)
         yield f"tools: {', '.join(plan.toolbox.names)}, each called equally often: {calls:.3g} times a search"
     yield f"a call: {SENDING_S:g} s and its reply at {TOKENS_PER_S:g} tokens a second; none fails"
@@ -799,7 +801,7 @@ def _tool_work(plan: Plan, n_calls: float) -> tuple[list[EngineSpec | ReaderSpec
     specs: list[EngineSpec | ReaderSpec] = []
     work: list[StepsForecast] = []
     # An agent of the user's own uses the tools as it likes.
-    if not plan.searches or plan.roles.agent not in plan.specs:
+    if not plan.searches or plan.roles.agent not in plan.specs or not plan.toolbox.tools:
         return specs, work
     services = {"search": plan.search.engine, "visit": plan.search.reader}
     n_calls_each = n_calls / len(plan.toolbox.tools)
@@ -855,6 +857,8 @@ def _turns_of(plan: Plan, runs: Iterable[PastUsage]) -> float:
         turns += run.turns
     if searches >= FEWEST_STEPS:
         return turns / searches
+    if not plan.toolbox.tools:
+        return 1.0  # it can do nothing but answer
     allowed = plan.settings.max_turns
     return max(ceil(allowed / 2), min(allowed, FEWEST_TURNS))
 

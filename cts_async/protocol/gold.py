@@ -56,11 +56,12 @@ from cts_async.protocol.run_files import EndedLines, RunFiles
 from cts_async.protocol.systems import PAPER_SUPPORT, System, check_run_name
 from cts_async.protocol.versions import Series
 from cts_async.protocol.views import ExtractorView, NumberedSource, SearchView
-from cts_async.records import Instance, Trace, language_of
+from cts_async.records import NOT_TO_BE_PUBLISHED, Instance, Trace, language_of
 from cts_async.runs.files import RESULTS
-from cts_async.runs.manifest import GOLDBUILD
+from cts_async.runs.manifest import GOLDBUILD, manifest_or_empty
 from cts_async.runs.results import LatestLines, Line, failure_line, search_json
 from cts_async.safe_files import atomic_writer, check_writable
+from cts_async.search.toolbox import NO_TOOLS
 
 EXTRACTING = "extract"
 """The name of the extractor's step."""
@@ -142,6 +143,10 @@ def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, st
     extractor = config.extractor or config.every_role or catalogue.roles.get("extractor") or PAPER_SUPPORT
     if is_custom(extractor, catalogue):
         raise UsageError(f"{extractor}: nuggets are extracted by a model; name one with --extractor")
+    if config.tools == (NO_TOOLS,):
+        raise UsageError(
+            f"--tools {NO_TOOLS}: gold is extracted from what was found; name the tools to find it with"
+        )
     # A build is a run of the reference point `gold`, whose searches are then read by the extractor.
     plan, series = draft_plan(_search_of_intents(config), catalogue, environ, extractor=extractor)
     built = GoldPlan(
@@ -315,6 +320,7 @@ def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) 
     Raises InputError for a line that was edited or damaged.
     """
     results = LatestLines(directory / RESULTS)
+    restriction = manifest_or_empty(directory).data.restriction
     for id, ids in intents:
         line = results.line(id) if results.failed(id) is False else None
         if line is None:
@@ -333,6 +339,8 @@ def gold_lines(directory: Path, intents: Iterable[tuple[str, tuple[str, ...]]]) 
         for name in _DEBUGGING:
             if name in line:
                 record[name] = line[name]
+        if restriction:
+            record[NOT_TO_BE_PUBLISHED] = restriction
         yield orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
 
 

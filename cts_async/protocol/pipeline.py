@@ -34,6 +34,7 @@ from cts_async.protocol.systems import System
 from cts_async.protocol.views import AskingView, ClarifierView, JudgeView, RewriterView, SearchView
 from cts_async.records import Instance, Judgment, Outcome, Stage, Verdicts
 from cts_async.search.asking import Injection
+from cts_async.search.confidence import with_confidence
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class Cast:
     """Questions, or rewritten queries, that are given, by label."""
     stop_after: Stage | None = None
     """The last stage of a run without a search."""
+    asks_confidence: bool = False
+    """Whether an agent says how sure it is of its answer, in its last line."""
 
     @property
     def scoring(self) -> str:
@@ -174,8 +177,12 @@ async def _search(
             view = AskingView(query, asks.max_asks, asks.min_asks, asks.replies)
             user = InstanceUser(cast.participants.answerer, outcome.instance.intent, asks.replies)
             trace = await cast.asking_searcher.search(ctx, view, user=user, injection=injection)
+    # Code of the user's may state it as a model does.
+    if cast.asks_confidence and trace.confidence is None:
+        trace = with_confidence(trace)
     verdicts = await judge_answer(ctx, cast.judges, outcome.instance, trace.answer)
-    return _judged(replace(outcome, trace=trace), verdicts, cast.scoring)
+    outcome = replace(outcome, trace=trace, asks_confidence=cast.asks_confidence)
+    return _judged(outcome, verdicts, cast.scoring)
 
 
 def _judged(outcome: Outcome, verdicts: Verdicts, scoring: str) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -59,9 +60,9 @@ from cts_async.runs.manifest import Manifest, Tools, manifest_or_empty, read_man
 from cts_async.runs.reuse import Origins, read_folder
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
-from cts_async.search.toolbox import Toolbox, open_toolbox
+from cts_async.search.toolbox import NO_TOOLS, Toolbox, open_toolbox
 from cts_async.search.toolbox.ask import asking_toolbox
-from cts_async.search.tools import AGENT_MODES, SWITCHES, AgentSettings
+from cts_async.search.tools import AGENT_MODES, ALL_SWITCHES, AgentSettings
 
 SMOKE_LIMIT = 8
 """Instances of the default run: enough to see everything work, within minutes on two cores."""
@@ -320,6 +321,11 @@ class Plan(SystemsPlan):
         return self.config.stop_after is None
 
     @property
+    def asks_confidence(self) -> bool:
+        """Whether the agent is asked how sure it is of its answer."""
+        return self.searches and _asks_confidence(self.dataset, self.extractor)
+
+    @property
     def prompt_date(self) -> str:
         """The date in the agent's prompt."""
         return self.current_date if self.searches else ""
@@ -476,6 +482,12 @@ class Plan(SystemsPlan):
         return unused
 
 
+def _asks_confidence(dataset: Dataset, extractor: str | None) -> bool:
+    # By the data alone: a run with another form of judging has the same searches. What gold is extracted from is no
+    # answer that is right or wrong.
+    return dataset.has_right_answers and not extractor
+
+
 def enough_in_flight(widths: Iterable[int]) -> int:
     """Number of instances that keep lanes of these widths busy, and few enough that results appear steadily."""
     widest = max(widths, default=1)
@@ -554,8 +566,10 @@ def draft_plan(
     systems = systems_of(config, rewrites, prompts.variants, custom)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     human_answers = read_human_answers(config, dataset)
-    search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
+    if _asks_confidence(dataset, extractor):
+        prompts = prompts.asking_confidence()
     toolbox = open_toolbox(config.tools)
+    search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     _typed_switches(config.agent_settings)  # a misspelled one is said before a missing key
     roles = _with_page_reader(choose_roles(config, catalogue.roles, web=search.web), custom)
     if (config.agent_mode == "as-published" or config.agent_settings) and roles.agent in custom:
@@ -820,7 +834,7 @@ def _name_suffix(plan: Plan, system: System, catalogue: Catalogue, *, judged: bo
     if config.as_published:
         suffix += "+as-published"
     if not (plan.toolbox.is_default or config.stop_after):
-        suffix += f"+tools-{'-'.join(plan.toolbox.names)}"
+        suffix += f"+tools-{'-'.join(plan.toolbox.names) or NO_TOOLS}"
     return suffix + plan.search.suffix(config) + plan.prompts.mark(clarifying=bool(system.k))
 
 
@@ -949,25 +963,30 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
 
 
 def _agent_mode(config: RunConfig, agent: ModelSpec) -> str:
-    """The agent mode as typed, else that of --as-published, else of the catalogue, else "strict"."""
+    """The agent mode as typed, else of the catalogue, else that of --as-published, else "strict"."""
     if config.agent_mode is not None:
         return config.agent_mode
-    if config.as_published:
-        return "as-published"
     mode = agent.agent.get("mode", "strict")
     if mode not in AGENT_MODES:
         raise UsageError(
             f"{agent.name}: agent.mode in cts.toml is {mode!r}; write {' or '.join(AGENT_MODES)}"
         )
+    if config.as_published and mode == "strict":
+        return "as-published"
     return str(mode)
 
 
 def _check_switches(agent: ModelSpec, settings: Mapping[str, Any]) -> None:
-    for name in SWITCHES:
+    for name in ALL_SWITCHES:
         if not isinstance(settings[name], bool):
             raise UsageError(
                 f"{agent.name}: agent.{name} in cts.toml is {settings[name]!r}; write true or false"
             )
+    minutes = settings.get("max_minutes")
+    if minutes is not None and not (type(minutes) in (int, float) and 0 < minutes < math.inf):
+        raise UsageError(
+            f"{agent.name}: agent.max_minutes in cts.toml is {minutes!r}; write a number of minutes above 0"
+        )
 
 
 def _typed_switches(texts: Iterable[str]) -> dict[str, bool]:
@@ -976,9 +995,9 @@ def _typed_switches(texts: Iterable[str]) -> dict[str, bool]:
     for text in texts:
         name, _, value = text.partition("=")
         name = name.strip().replace("-", "_")
-        if name not in SWITCHES:
-            near = closest(name, SWITCHES)
-            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(SWITCHES)}"
+        if name not in ALL_SWITCHES:
+            near = closest(name, ALL_SWITCHES)
+            hint = f"; did you mean {near!r}?" if near else f"; there are {', '.join(ALL_SWITCHES)}"
             raise UsageError(f"--agent-setting {text}: no switch is called {name!r}{hint}")
         value = value.strip().lower()
         if value not in ("true", "false"):
@@ -1081,9 +1100,9 @@ def plan_search(
 ) -> SearchPlan:
     """Choose engine and reader; `documents` are those of the dataset, replaced by `--corpus`. Raises UsageError.
 
-    A run that stops before the search has neither documents nor runs to replay.
+    A run that stops before the search has neither documents nor runs to replay, nor has an agent without tools.
     """
-    if config.stop_after:
+    if config.stop_after or config.tools == (NO_TOOLS,):
         return SearchPlan(catalogue.engine(CORPUS), catalogue.reader(CORPUS))
     journals = []
     for run in config.replay:

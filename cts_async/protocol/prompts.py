@@ -1,9 +1,9 @@
 """Role prompts: plain files, loaded, strictly rendered and hashed.
 
-A file `ROLE[.small].LANGUAGE.txt`, or `agent.native.txt`, has a `## system` and a `## user` section with `{field}`
-placeholders; only its role's declared fields are placeholders, any other brace is text. In an agent's prompt `{tools}`
-stands for the lines that describe its tools, which are part of the prompt and of its hash. A placeholder alone between
-`<tag>` and `</tag>` holds data: no value can open or close one of these tags (`fence`).
+A file `ROLE[.small].LANGUAGE.txt`, `agent.native.txt` or `agent.tongyi.txt`, has a `## system` and a `## user` section
+with `{field}` placeholders; only its role's declared fields are placeholders, any other brace is text. In an agent's
+prompt `{tools}` stands for the lines that describe its tools, which are part of the prompt and of its hash. A
+placeholder alone between `<tag>` and `</tag>` holds data: no value can open or close one of these tags (`fence`).
 
 The roles that a default `cts run` plays have a `.small` prompt, which fits the embedded model; it gets the ordinary
 prompt in all other roles.
@@ -32,6 +32,7 @@ from cts_async.llm.escaping import harmless
 from cts_async.llm.json_text import THOUGHT_TAGS
 from cts_async.records import AgentPrompt, JudgeForm, Language, language_of
 from cts_async.safe_files import open_file
+from cts_async.search.confidence import REQUEST
 from cts_async.search.toolbox import Toolbox, open_toolbox
 
 __all__ = [
@@ -86,10 +87,13 @@ MAX_BYTES: Final = 128 << 10
 AS_PUBLISHED_FOLDER: Final = "as_published"
 """Of the shipped prompts: those that differ in a run as published."""
 
+FOLDERS_BY_TOOLS: Final[Mapping[tuple[str, ...], str]] = {(): "without_tools", ("ask",): "only_ask"}
+"""Of the shipped prompts: those of an agent that cannot search, by the names of its tools."""
+
 _EVERY_FIELD: Final = frozenset().union(*FIELDS.values())
 _PACKAGE: Final = Path(__file__).parents[1]
 _HEADER = re.compile(r"^## (system|user)[ \t]*$", re.MULTILINE)
-_NAME = re.compile(r"(?P<role>[a-z_]+)(?:(?:\.small)?\.(?:en|zh)|(?<=agent)\.native)")
+_NAME = re.compile(r"(?P<role>[a-z_]+)(?:(?:\.small)?\.(?:en|zh)|(?<=agent)\.(?:native|tongyi))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +117,7 @@ class Prompt:
 
     @property
     def language(self) -> str:
-        """ "en" or "zh"; "native" of the agent's that serves all languages."""
+        """ "en" or "zh"; "native" or "tongyi" of the agent's that serve all languages."""
         return self.path.stem.rpartition(".")[2]
 
     @property
@@ -184,6 +188,16 @@ class PromptSet:
                 prompts.pop(small, None)
         return replace(self, prompts=dict(sorted(prompts.items())), own=frozenset(changed))
 
+    def asking_confidence(self) -> PromptSet:
+        """These prompts, whose agents are also asked how sure they are of their answers; variants, too."""
+        prompts: dict[str, Prompt] = {}
+        for name, prompt in self.prompts.items():
+            if prompt.role == "agent":
+                prompt = _with_confidence(prompt)
+            prompts[name] = prompt
+        variants = {name: variant.asking_confidence() for name, variant in self.variants.items()}
+        return replace(self, prompts=prompts, variants=variants)
+
     def mark(self, *, clarifying: bool) -> str:
         """The suffix of a run's name: `+prompts-FOLDER` if a user's folder has prompts for the roles of the system."""
         roles = {_role_of(name) for name in self.own}
@@ -214,10 +228,10 @@ class PromptSet:
         """The file's text. Raises KeyError for an unknown name."""
         return self.prompts[name].text
 
-    def get(self, role: str, language: Language | Literal["native"], size: Size = "full") -> Prompt:
+    def get(self, role: str, language: Language | Literal["native", "tongyi"], size: Size = "full") -> Prompt:
         """The prompt of `role`: the small one if there is one, else the full one, but never in another language.
 
-        The agent's "native" prompt serves all languages. InputError names the file that is missing.
+        The agent's "native" and "tongyi" prompts serve all languages. InputError names the file that is missing.
         """
         name = f"{role}.{language}"
         prompt = None
@@ -298,17 +312,22 @@ def open_prompts(
     `toolbox`, by default the usual ones. Raises UsageError, InputError.
     """
     base = load_prompts(toolbox=toolbox)
+    shipped: list[str] = []
     if as_published:
-        # They are shipped, not a user's: `own` and the folder, which name a run, stay as they are.
-        published = load_prompts(shipped_folder() / AS_PUBLISHED_FOLDER, toolbox).over(base)
-        base = replace(base, prompts=published.prompts)
+        shipped.append(AS_PUBLISHED_FOLDER)
+    if toolbox is not None and toolbox.names in FOLDERS_BY_TOOLS:
+        shipped.append(FOLDERS_BY_TOOLS[toolbox.names])
+    for folder in shipped:
+        # They are no user's: `own` and the folder, which name a run, stay as they are.
+        changed = load_prompts(shipped_folder() / folder, toolbox).over(base)
+        base = replace(base, prompts=changed.prompts)
     folder_of_all, folders_by_option = _read_options(options)
     if folder_of_all is not None:
         base = read_folder(folder_of_all, toolbox=toolbox).over(base)
     variants = {}
     # An option goes before the folder that a cts.toml has under the same name.
-    for name, folder in (dict(folders) | folders_by_option).items():
-        variants[name] = read_folder(folder, name, toolbox).over(base)
+    for name, variant_folder in (dict(folders) | folders_by_option).items():
+        variants[name] = read_folder(variant_folder, name, toolbox).over(base)
     return replace(base, variants=variants)
 
 
@@ -393,7 +412,7 @@ def _check_name(path: Path) -> None:
     name = _NAME.fullmatch(path.name.removesuffix(".txt"))
     if name is not None and name["role"] in FIELDS and path.suffix == ".txt":
         return
-    names = ["agent.native.txt"]
+    names = ["agent.native.txt", "agent.tongyi.txt"]
     for role in FIELDS:
         names += [f"{role}.en.txt", f"{role}.zh.txt"]
     near = closest(path.name, names)
@@ -406,15 +425,20 @@ def _check_name(path: Path) -> None:
 def _parse_prompt(path: Path, data: bytes, variant: str = "", toolbox: Toolbox | None = None) -> Prompt:
     """Read the content of a prompt's file. Raises InputError with its first mistake."""
     _check_name(path)
-    role = _role_of(path.stem)
     try:
         # Line ends are those of the editor: they are no part of the text that is hashed and sent.
         text = data.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(path, f"is not UTF-8 text: {error.reason}", line=line) from None
-    if role == "agent":
+    if _role_of(path.stem) == "agent":
         text = _with_tools(path, text, toolbox or open_toolbox())
+    return _parse_text(path, text, variant)
+
+
+def _parse_text(path: Path, text: str, variant: str) -> Prompt:
+    """Read the text of a prompt. Raises InputError with its first mistake."""
+    role = _role_of(path.stem)
     fields = FIELDS[role]
     before, *sections = _HEADER.split(text)
     headers, contents = sections[::2], sections[1::2]
@@ -446,12 +470,21 @@ def _with_tools(path: Path, text: str, toolbox: Toolbox) -> str:
     """
     if _TOOLS_PLACE in text:
         return text.replace(_TOOLS_PLACE, toolbox.prompt_lines(path.stem))
-    if toolbox.is_default:
+    if toolbox.is_default or not toolbox.tools:
         return text
     names = ",".join(toolbox.names)
     raise InputError(
         path, f"describes tools of its own: write {_TOOLS_PLACE} in their place for --tools {names}"
     )
+
+
+def _with_confidence(prompt: Prompt) -> Prompt:
+    """An agent's prompt that asks for a confidence, at the end of its system message."""
+    language: Language = "zh" if prompt.language == "zh" else "en"
+    _, user_header = _HEADER.finditer(prompt.text)
+    system, user = prompt.text[: user_header.start()], prompt.text[user_header.start() :]
+    text = f"{system.rstrip()}\n\n{REQUEST[language]}\n{user}"
+    return _parse_text(prompt.path, text, prompt.variant)
 
 
 def _check_field(path: Path, line: int, role: str, name: str, exact: bool) -> None:

@@ -25,7 +25,14 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from cts_async.config import JudgeConfig
-from cts_async.datasets import GoldIndex, candidate_files, check_read_again, read_gold, sha256_of
+from cts_async.datasets import (
+    GoldIndex,
+    candidate_files,
+    check_read_again,
+    read_gold,
+    restriction_in,
+    sha256_of,
+)
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import Journal
 from cts_async.engine.processes import allow_more_files
@@ -147,6 +154,8 @@ class JudgePlan(CommandPlan):
     """None for finished runs, which keep their own."""
     version: ChosenVersion
     """Which version of the folder of judgments `out` is; of finished runs nothing is made anew."""
+    restriction: str = ""
+    """Why texts of the candidates or of their gold must not be published; "" if they may."""
     only_judges: ClassVar[bool] = True
 
     @property
@@ -203,6 +212,8 @@ class JudgePlan(CommandPlan):
             notes[FIXED_TEMPERATURE] = 0.0
         if self.config.share_sampled:
             notes["shares_sampled"] = True
+        if self.restriction:
+            notes["data"] = {"restriction": self.restriction}
         return notes
 
     def source_of(self, target: Target, origins: Origins | None) -> StepSource | None:
@@ -264,6 +275,7 @@ def plan_judging(
     if config.budget.max_usd is not None:
         check_prices(specs.values())
     notes: tuple[str, ...] = ()
+    restriction = ""
     if config.runs:
         out, identity = config.runs[0], None
         # Two spellings of one directory would be locked twice.
@@ -281,6 +293,7 @@ def plan_judging(
             config, judges, specs, prompts, judge_form, custom
         )
         out = version.directory
+        restriction = _restriction_of(config)
         if config.lexical and LEXICAL not in judges:
             judges += (LEXICAL,)
     remarks = list(notes)
@@ -305,7 +318,19 @@ def plan_judging(
         remarks=tuple(remarks),
         reuse=reuse,
         version=version,
+        restriction=restriction,
     )
+
+
+def _restriction_of(config: JudgeConfig) -> str:
+    """Why the candidates or their gold must not be published, as the first of their files says; "" if they may."""
+    assert config.gold
+    for file in chain(candidate_files(config.candidates), [config.gold]):
+        # The answers of a run are in its directory, whose manifest says it.
+        restriction = manifest_or_empty(file.parent).data.restriction or restriction_in(file)
+        if restriction:
+            return restriction
+    return ""
 
 
 def _reuse_of_candidates(out: Path, config: JudgeConfig) -> Reuse:

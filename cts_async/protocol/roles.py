@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
 from cts_async.engine.runner import Context
-from cts_async.engine.step import RetryPolicy, step_key
+from cts_async.engine.step import RetryPolicy, Step, step_key
+from cts_async.errors import RejectedError, UnusableOutput
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.model import FIRST_PER_BYTE, Model, ModelCall
 from cts_async.llm.params import output_limit
@@ -49,6 +50,37 @@ class Role:
     ) -> Awaitable[T]:
         """Render `prompt` with `fields`, ask the model, and parse the reply as `expect`; a durable step named `step`.
 
+        Further arguments as in `step`.
+        """
+        asked = self.step(
+            ctx,
+            step,
+            prompt,
+            language,
+            expect,
+            on_record=on_record,
+            shared=shared,
+            policy=policy,
+            **fields,
+        )
+        # Awaited by the caller: a coroutine of its own would be woken up with every wait of the step.
+        return ctx.step(asked)
+
+    def step(
+        self,
+        ctx: Context,
+        step: str,
+        prompt: str,
+        language: Language,
+        expect: Expect[T],
+        *,
+        on_record: Sequence[str] = (),
+        shared: bool = False,
+        policy: RetryPolicy | None = None,
+        **fields: Any,
+    ) -> Step[T]:
+        """The durable step of `ask`.
+
         The fields named in `on_record` are stored verbatim in the run's data or results already: the journal gets one
         digest of them instead of their text (see `request_json`). A `shared` step is one step for all instances that
         ask the same; all its fields have to be `on_record`. `policy` overrides the runner's retries for this step.
@@ -63,22 +95,19 @@ class Role:
             # step is keyed on the full digest: 16 hex digits are too few to tell apart the questions of all instances.
             key_on = [rendered.sha256, digest if shared else request]
         messages = rendered.render(**values)
-        # Awaited by the caller: a coroutine of its own would be woken up with every wait of the step.
-        return ctx.step(
-            self.model.step(
-                ctx,
-                ModelCall(
-                    step,
-                    messages,
-                    expect,
-                    request,
-                    key_on=key_on,
-                    params=self.params,
-                    defaults=self.defaults,
-                    shared=shared,
-                    policy=policy,
-                ),
-            )
+        return self.model.step(
+            ctx,
+            ModelCall(
+                step,
+                messages,
+                expect,
+                request,
+                key_on=key_on,
+                params=self.params,
+                defaults=self.defaults,
+                shared=shared,
+                policy=policy,
+            ),
         )
 
 
@@ -226,6 +255,11 @@ class DeepSearch:
 
 PAGE_TOKENS: Final = 20_000
 """Maximum of estimated tokens of a page; the rest is left out, with a note to the model."""
+MAX_PAGE_TOKENS: Final = 95_000
+"""The same for Tongyi DeepResearch (`shorter_pages`), which counts them with another model's tokenizer."""
+SHORTER: Final = 0.7
+"""What is left of a page that could not be read, as a share of its characters."""
+SHORTER_TRIES: Final = 3
 AROUND_TOKENS: Final = 700
 """Tokens of the prompt without the page."""
 _CUT: Final = "\n(The page goes on; the rest is left out here.)"
@@ -238,15 +272,25 @@ class PageVisitor:
     role: Role
     whole_pages: bool = False
     """Give it all of a page that its context has room for; else PAGE_TOKENS."""
+    shorter_pages: bool = False
+    """Give it MAX_PAGE_TOKENS at most, and where it cannot read them, less: SHORTER_TRIES times."""
 
     async def extract(self, ctx: Context, step: str, page: Page, goal: str) -> Evidence:
         """Read a page, or its first `page_tokens`, as a durable step."""
         text = f"{page.title}\n\n{page.text}" if page.title else page.text
-        spec = self.role.model.spec
-        limit = page_tokens(spec, whole=self.whole_pages)
-        view = VisitView(goal, text if limit is None else cut(text, limit))
+        limit = page_tokens(self.role.model.spec, whole=self.whole_pages)
+        if self.shorter_pages:
+            limit = min(limit or MAX_PAGE_TOKENS, MAX_PAGE_TOKENS)
+        if limit is not None:
+            text = cut(text, limit)
+        if not self.shorter_pages:
+            return await ctx.step(self._reading(ctx, step, text, goal))
+        return await self._read_shorter(ctx, step, text, goal)
+
+    def _reading(self, ctx: Context, step: str, text: str, goal: str) -> Step[Evidence]:
+        view = VisitView(goal, text)
         # The journal (the agent's turn, the page's step) or the documents have goal and page already.
-        return await self.role.ask(
+        return self.role.step(
             ctx,
             step,
             "visit",
@@ -256,6 +300,24 @@ class PageVisitor:
             goal=view.goal,
             page=view.page,
         )
+
+    async def _read_shorter(self, ctx: Context, step: str, text: str, goal: str) -> Evidence:
+        """Read a page, and less of it where that fails for a reason that may lie in its length."""
+        readings = [self._reading(ctx, step, text, goal)]
+        for _ in range(SHORTER_TRIES):
+            text = text[: int(len(text) * SHORTER)]
+            readings.append(self._reading(ctx, step, text, goal))
+        # A failure is not remembered. A resumed search must not try again, and perhaps read, a longer part than the one
+        # that was read: the agent has continued from that.
+        for reading in readings:
+            if await ctx.recall(reading.key) is not None:
+                return await ctx.step(reading)
+        for reading in readings[:-1]:
+            try:
+                return await ctx.step(reading)
+            except (UnusableOutput, RejectedError):
+                continue
+        return await ctx.step(readings[-1])
 
 
 def page_tokens(spec: ModelSpec, *, whole: bool = False) -> int | None:

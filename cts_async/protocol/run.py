@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import aiohttp
 import anyio
@@ -375,7 +375,8 @@ def searcher_of(plan: Plan, resources: Resources, engine: SearchEngine, reader: 
     if plan.roles.visit is not None:
         # The reader is one of the agent's tools: it samples as the catalogue says, also in a run as published.
         role = replace(resources.role(plan.roles.visit), params={})
-        visitor = PageVisitor(role, whole_pages=plan.settings.whole_pages)
+        settings = plan.settings
+        visitor = PageVisitor(role, whole_pages=settings.whole_pages, shorter_pages=settings.shorter_pages)
     determining: list[Any] = [search.identity, search.corpus_sha256, plan.settings.snippet_chars]
     # What changes records of searches and pages; keys without it are those of earlier versions.
     recording = [name for name in CHANGE_RECORDS if name in plan.settings.switches]
@@ -398,7 +399,9 @@ def searcher_of(plan: Plan, resources: Resources, engine: SearchEngine, reader: 
         return custom_agent
     takes_empty = plan.config.empty_answers == "zero"
     model = resources.models[plan.roles.agent]
-    agent = Agent(model, tools, plan.settings, takes_empty, plan.toolbox)
+    agent = Agent(
+        model, tools, plan.settings, takes_empty, plan.toolbox, asks_confidence=plan.asks_confidence
+    )
     return DeepSearch(agent, plan.prompts.of(plan.roles.agent), plan.current_date, plan.agent_prompt)
 
 
@@ -407,6 +410,10 @@ async def _open_tools(
 ) -> tuple[SearchEngine, PageReader]:
     """The search engine and the page reader: a recorded run, the documents, or services on the network."""
     search = plan.search
+    if not plan.toolbox.tools:
+        # Nobody asks for anything: an empty recording stands for both.
+        nothing = Recorded(())
+        return nothing, nothing
     documents: CorpusBackend | None = None
     if search.corpus is not None:
         documents = CorpusBackend(search.corpus, snippet_chars=plan.settings.snippet_chars)
@@ -442,10 +449,21 @@ async def _open_tools(
 def _engine_spec(plan: Plan) -> EngineSpec:
     """The search engine, asked as the agent's mode has it."""
     spec = plan.search.engine
-    if plan.settings.bare_queries and spec.kind == "serper" and isinstance(spec.body, Mapping):
+    if spec.kind != "serper":
+        return spec
+    if plan.settings.bare_queries and isinstance(spec.body, Mapping):
         body = {name: value for name, value in spec.body.items() if name != "num"}
-        return spec.model_copy(update={"body": body})
+        spec = spec.model_copy(update={"body": body})
+    if plan.settings.local_results:
+        # What cts.toml says goes before it.
+        params = _USA | spec.params
+        spec = spec.model_copy(update={"params": params, "zh_params": _CHINA | spec.params | spec.zh_params})
     return spec
+
+
+_USA: Final = {"location": "United States", "gl": "us", "hl": "en"}
+_CHINA: Final = {"location": "China", "gl": "cn", "hl": "zh-cn"}
+"""Serper's place, country and language, as Tongyi DeepResearch asks for them (`local_results`)."""
 
 
 def _reader_spec(plan: Plan) -> ReaderSpec:
@@ -671,8 +689,15 @@ def cast_of(plan: Plan, resources: Resources, searcher: Searcher) -> Cast:
         answerer = HumanAnswerer(plan.human_answers)
     user = resources.participants(plan.roles, answerer)
     judges = tuple(resources.judge(name) for name in judge_names(plan))
-    asking_searcher = _asking_searcher(plan, searcher)
-    return Cast(user, searcher, asking_searcher, judges, plan.given, plan.config.stop_after)
+    return Cast(
+        user,
+        searcher,
+        _asking_searcher(plan, searcher),
+        judges,
+        plan.given,
+        plan.config.stop_after,
+        asks_confidence=plan.asks_confidence,
+    )
 
 
 def _asking_searcher(plan: Plan, searcher: Searcher) -> Searcher:

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 
 from cts_async import scorer
 from cts_async.errors import InputError
+from cts_async.foreign_json import as_text
 from cts_async.llm.further import further_of
 from cts_async.records import UNKNOWN, Caveat, Coverage, Failure, is_one_line
 from cts_async.runs import files
@@ -26,6 +27,7 @@ from cts_async.runs.results import (
     failed,
     judged_fingerprint,
     score_of,
+    stated_confidence,
 )
 from cts_async.runs.selection import RunPath, join_first
 from cts_async.runs.versions import version_of
@@ -72,6 +74,10 @@ class Item:
     """Equal for equal queries with equal answers (`protocol.results.judged_fingerprint`); 0: not known."""
     further: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By step, what its reply had beyond its form, by name."""
+    confidence: float | None = None
+    """How sure the agent said it is of the answer, 0 to 100; None if it was not asked, or did not say."""
+    domain: str = ""
+    """The field of knowledge that the data name; "" where they name none."""
 
     @property
     def unknown(self) -> tuple[bool, ...]:
@@ -95,6 +101,8 @@ class FailedItem:
     answers: tuple[str, ...] = ()
     rewritten_query: str = ""
     further: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    domain: str = ""
+    """As in Item."""
 
     @property
     def unknown(self) -> tuple[bool, ...]:
@@ -152,6 +160,14 @@ class FinishedRun:
     """True if people's recorded answers (`--answers`) stood for the User Answerer's."""
     shares_sampled: bool = False
     """True if sampled steps were taken from runs of other systems (`--share-sampled`)."""
+    max_asks: int = 0
+    """Questions that the agent may put to the user during its search; 0: it cannot ask."""
+    replies: str = ""
+    """The form of the user's replies to these: "open" or "yes-no"; "" if the agent cannot ask."""
+    inject_at: float | None = None
+    """The share of its turns after which the agent was given answers of before the search; None: they were not given."""
+    asks_confidence: bool = False
+    """True if the agent was asked how sure it is of its answers."""
     series: str = ""
     """The name that its versions have in common (see `runs.versions`); "" for files of judged answers."""
     version: int = 1
@@ -173,6 +189,14 @@ class FinishedRun:
     def searched(self) -> bool:
         """Whether its instances were searched: without a search there are no answers to score."""
         return not (self.talk or self.stop_after)
+
+    @property
+    def asks_anew(self) -> bool:
+        """Whether the user was asked during the search, or what was asked before it was used in another way.
+
+        Beside such a run stands the one that it is to be compared with, whose questions are the same.
+        """
+        return self.max_asks > 0 or self.inject_at is not None
 
     @property
     def unanswered(self) -> str:
@@ -351,6 +375,10 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         as_published=identity.as_published,
         people_answered=identity.answers,
         shares_sampled=manifest.shares_sampled,
+        max_asks=identity.max_asks,
+        replies=as_text(identity.asks.get("replies")) or "",
+        inject_at=identity.inject_at,
+        asks_confidence=lines.asks_confidence,
         series=version.series,
         version=version.number,
         last_worked_on=version.last_worked_on,
@@ -382,6 +410,8 @@ class _LineCollector:
         """By file and id: stored scores that are not those of their labels."""
         self._items: dict[str, Item] = {}
         self.failed: dict[str, FailedItem] = {}
+        self.asks_confidence = False
+        """Whether a line says how sure the agent is of its answer, or that it did not say."""
         self._lost_answers: set[str] = set()
         """Failed instances whose line lacks what they were asked and answered."""
         self._lost_judging: set[str] = set()
@@ -408,6 +438,7 @@ class _LineCollector:
             return
         self.failed.pop(id, None)
         self._items[id] = _item(line, self._without)
+        self.asks_confidence = self.asks_confidence or "confidence" in line
         # A run's own answers are recorded once; those of candidates may change under their ids.
         if self._changeable:
             self._marks[id] = judged_fingerprint(line)
@@ -528,7 +559,13 @@ def _item(line: Line, without: Collection[str]) -> Item:
             texts[name] = tuple(line.get(name) or ())
     if "further" in line and "further" not in without:
         texts["further"] = further_of(line)
-    return Item(line["id"], **texts, answer_mark=judged_fingerprint(line))
+    return Item(
+        line["id"],
+        **texts,
+        answer_mark=judged_fingerprint(line),
+        confidence=stated_confidence(line),
+        domain=as_text(line.get("domain")) or "",
+    )
 
 
 def _failed_item(line: Line, without: Collection[str]) -> FailedItem:
@@ -541,7 +578,7 @@ def _failed_item(line: Line, without: Collection[str]) -> FailedItem:
             texts[name] = tuple(line.get(name) or ())
     if "further" in line and "further" not in without:
         texts["further"] = further_of(line)
-    return FailedItem(line["id"], _failure(line), **texts)
+    return FailedItem(line["id"], _failure(line), **texts, domain=as_text(line.get("domain")) or "")
 
 
 def _failure(line: Mapping[str, Any]) -> Failure:

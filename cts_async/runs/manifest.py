@@ -111,6 +111,7 @@ _Price = (
     Annotated[int, Field(strict=True, ge=0)] | Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 )
 _Amount = Annotated[int, Field(strict=True)] | Annotated[float, Field(strict=True, allow_inf_nan=False)]
+_Share = Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)]
 _NullableName = Annotated[_Name, _Nullable]
 _NullablePath = Annotated[_Path, _Nullable]
 # Of any form: what is not of the type counts as absent for strict readers, too, since no result depends on it.
@@ -199,6 +200,15 @@ class Identity(_Part):
     """What the judges were asked; "" for a label of every nugget."""
     as_published: Annotated[bool, BeforeValidator(lambda value: value is True)] = False
     """Whether the paper's protocol was played to the letter."""
+    asks: Annotated[Mapping[str, Any], _Nullable] = Field(default={}, description="an object")
+    """How the agent may ask the user during its search: `max`, `min`, `replies`; empty if it may not."""
+    inject_at: _Share | None = Field(default=None, description="a share of turns, from 0 to below 1")
+    """When answers of before the search are given to the agent; None: they are rewritten into its query."""
+
+    @property
+    def max_asks(self) -> int:
+        """Questions that the agent may put to the user during its search; 0: it cannot ask."""
+        return foreign_json.as_count(self.asks.get("max"))
 
     @property
     def dataset(self) -> DataIdentity:

@@ -64,9 +64,10 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
         "system": system,
         "fused_query": instance.intent,
         "blurred_query": instance.query,
-        "k": outcome.k,
-        "questions": outcome.questions,
     }
+    if instance.domain:
+        line["domain"] = instance.domain
+    line |= {"k": outcome.k, "questions": outcome.questions}
     if trace is None:
         if answers:
             line["answers"] = answers
@@ -85,6 +86,8 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
         ]
     if trace.delivered is not None:
         line["injected_turn"] = trace.delivered.turn
+    if outcome.asks_confidence:
+        line["confidence"] = trace.confidence
     line["search"] = search_json(trace)
     if outcome.further:
         line["further"] = outcome.further
@@ -224,13 +227,16 @@ def about_same(mark: Any, mark_2: Any) -> Any:
 
 def failure_line(system: str, instance: Instance, error: StepError) -> Line:
     """The line of an instance that failed for good, with its reason and without a score."""
-    return {
+    line: Line = {
         "id": instance.id,
         "system": system,
         "fused_query": instance.intent,
         "blurred_query": instance.query,
-        "error": error_json(error),
     }
+    if instance.domain:
+        line["domain"] = instance.domain
+    line["error"] = error_json(error)
+    return line
 
 
 def error_json(error: StepError) -> Line:
@@ -292,11 +298,15 @@ def placed_results(path: Path, fields: Iterable[str]) -> Iterator[tuple[int, Lin
             continue
         for name, (form, expected), value in zip(names, forms, map(line.get, names), strict=True):
             if value is not None and not form(value):
-                with path.open("rb") as file:
-                    # Counted only now: a file without mistakes is read once.
-                    number = file.read(offset).count(b"\n") + 1
+                number = line_number(path, offset)
                 raise InputError(path, f"has to be {expected}", line=number, field=name)
         yield offset, line
+
+
+def line_number(path: Path, offset: int) -> int:
+    """The number, from 1, of the line at a byte offset: counted only for a message, so that a file is read once."""
+    with path.open("rb") as file:
+        return file.read(offset).count(b"\n") + 1
 
 
 def _is_number(value: object) -> TypeIs[float]:
@@ -324,6 +334,23 @@ def _is_judged(value: Any) -> bool:
     return len(ids) == len(value)
 
 
+def _is_asked(value: Any) -> bool:
+    """Questions of the agent to the user, each in one of its turns, in their order."""
+    if not isinstance(value, list):
+        return False
+    earliest = 1
+    for ask in value:
+        if not isinstance(ask, dict):
+            return False
+        if not isinstance(ask.get("question"), str) or not isinstance(ask.get("reply"), str):
+            return False
+        turn = ask.get("turn")
+        if type(turn) is not int or turn < earliest:
+            return False
+        earliest = turn
+    return True
+
+
 _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
     "questions": (_is_texts, "a list of texts"),
     "answers": (_is_texts, "a list of texts"),
@@ -334,7 +361,11 @@ _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
         "a list of {id, weight, coverage}, each id once, weights positive, coverage full, partial or none",
     ),
     "error": (lambda value: isinstance(value, dict), "an object {step, kind, message}"),
+    "asks": (_is_asked, "a list of {question, reply, turn}, turns from 1 in ascending order"),
+    "injected_turn": (lambda value: type(value) is int and value > 0, "the number of a turn, or null"),
 }
+ASKING_FIELDS: Final = ("questions", "answers", "error", "asks", "injected_turn")
+"""Those that say what the user was asked, and when."""
 
 
 # --- Scores: always those of the labels, whatever is stored
@@ -803,6 +834,14 @@ class LatestLines:
         if row == len(self._ids) or self._ids[row] != hashed:
             return None
         return row
+
+
+def stated_confidence(line: Mapping[str, Any]) -> float | None:
+    """How sure the agent said it is of a line's answer, 0 to 100; None for no number, or one beyond that."""
+    confidence = as_float(line.get("confidence"))
+    if confidence is None or not 0 <= confidence <= 100:
+        return None
+    return confidence
 
 
 # --- Parts of a line for people: of unknown origin, so what is of another type counts as missing

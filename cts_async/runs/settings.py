@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from cts_async.foreign_json import as_object
+from cts_async.records import DEFAULT_TOOLS
 from cts_async.runs.manifest import Manifest
-from cts_async.search.tools import SWITCHES, AgentSettings, recorded_settings
+from cts_async.search.tools import ALL_SWITCHES, AgentSettings, recorded_settings
+
+ASK_TOOL: Final = "ask"
+"""The tool by which an agent asks the user."""
 
 
 def setting_of(manifest: Manifest) -> dict[str, str]:
@@ -36,14 +40,29 @@ def setting_of(manifest: Manifest) -> dict[str, str]:
         setting["documents"] = identity.corpus_sha256
     for facet, value in identity.agent.items():
         # Those of the agent's mode are one facet: what is off is not recorded, and would be no contradiction.
-        if facet not in SWITCHES:
+        if facet not in ALL_SWITCHES:
             setting[facet.replace("_", " ")] = _shown(value)
     if identity.agent:
         setting["agent mode"] = _agent_mode(recorded_settings(identity.agent))
-    for facet, key in (("tools", "agent_tools"), ("web", "tools")):
-        if key in manifest.raw_identity:
-            setting[facet] = _shown(manifest.raw_identity[key])
+    tools = _tools_of_group(manifest.raw_identity.get("agent_tools"))
+    if tools is not None:
+        setting["tools"] = _shown(tools)
+    if "tools" in manifest.raw_identity:
+        setting["web"] = _shown(manifest.raw_identity["tools"])
     return setting
+
+
+def _tools_of_group(tools: Any) -> Any:
+    """Return an agent's tools but for questions to the user; None for the usual ones, which are not recorded.
+
+    Whether an agent may ask is what systems of one group differ in.
+    """
+    if not isinstance(tools, dict):
+        return tools
+    others = {name: version for name, version in tools.items() if name != ASK_TOOL}
+    if ASK_TOOL in tools and others.keys() == set(DEFAULT_TOOLS):
+        return None
+    return others
 
 
 def _agent_mode(settings: AgentSettings) -> str:

@@ -180,7 +180,7 @@ class _Search:
         for step in steps:
             self._add(step)
         self._settings = settings
-        self._replay = _Replay(self, settings.page_chars)
+        self._replay = _Replay(self, settings)
 
     def _add(self, step: RecordedStep) -> None:
         name = as_text(step.record.get("step")) or ""
@@ -304,8 +304,9 @@ def _noted_event(call: Record) -> CallEvent:
 class _Replay:
     """Goes through the calls of a search as `search.agent` did."""
 
-    def __init__(self, search: _Search, page_chars: int) -> None:
-        self._search, self._page_chars = search, page_chars
+    def __init__(self, search: _Search, settings: AgentSettings) -> None:
+        self._search, self._page_chars = search, settings.page_chars
+        self._first_call = settings.first_call
         self._toolbox = every_tool()
         self._times = CallTimes()
         self._dropped: set[str] = set()
@@ -316,7 +317,7 @@ class _Replay:
         # A call whose response was left out may be made again: it counts anew.
         self._dropped.update(dropped)
         events: list[CallEvent] = []
-        for i, call_text in enumerate(answered_calls(turn), 1):
+        for i, call_text in enumerate(answered_calls(turn, first_call=self._first_call), 1):
             call = self._toolbox.read(call_text)
             if isinstance(call, InvalidCall):
                 events.append(invalid_event(call))

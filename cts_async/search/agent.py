@@ -21,6 +21,7 @@ from cts_async.llm.json_text import split_thoughts, unknown_mark_problem
 from cts_async.llm.model import Model, ModelCall, input_tokens
 from cts_async.records import Delivered, Language, ToolUse, Trace, Turn
 from cts_async.search.asking import AskSession, Injection
+from cts_async.search.confidence import is_only_confidence, with_confidence
 from cts_async.search.room import OMITTED, shorten
 from cts_async.search.toolbox import (
     CallEvent,
@@ -186,6 +187,8 @@ class History:
         """
         if self._settings.cut_in_middle:
             return self._cut_in_middle()
+        if self._settings.demand_in_place:
+            return self._fits()
         dropped = []
         for response in self._responses:
             if self._fits():
@@ -243,14 +246,19 @@ class History:
         """Lower the limit after a server refused the conversation as too long; False if nothing can be dropped."""
         if all(response.dropped for response in self._responses):
             return False
+        if self._demand and self._settings.demand_in_place:
+            return False  # nothing else is left out there
         self._limit = _SHRINK * input_tokens(self.sent_messages)
         return True
 
     def demand_answer(self, text: str) -> None:
-        """Append the demand `text` to the latest message, once."""
+        """Append the demand `text` to the latest message, or put it in its place (`demand_in_place`), once."""
         if self._demand:
             return
         self._demand = f"\n{text}"
+        if self._settings.demand_in_place:
+            self._replace_latest(text)
+            return
         latest = self.messages[-1]
         self.messages[-1] = {"role": latest["role"], "content": latest["content"] + self._demand}
         self.digest = step_key(self.digest, text)
@@ -258,6 +266,15 @@ class History:
         self.turns.append(Turn("forced", text))
         if self._settings.cut_in_middle:
             self._cut_in_middle()  # the demand has to be in what is sent
+
+    def _replace_latest(self, demand: str) -> None:
+        """Put the demand in the place of the latest tool response, which is the one that there is no room for."""
+        latest = self._responses[-1]
+        latest.dropped = True
+        self.messages[latest.at] = {"role": "user", "content": demand}
+        self.digest = step_key(self.digest, "in place", demand)
+        self.request = dict(self.request) | {"dropped": [latest.turn], "demand": demand}
+        self.turns += [Turn("dropped", "", latest.turn), Turn("forced", demand)]
 
     def finish(self, text: str, model_calls: int, *, forced: bool) -> Trace:
         """Return the trace of a search that ends with the turn `text`."""
@@ -314,6 +331,8 @@ class AgentTurn:
     keeps_thoughts: ClassVar[bool] = True
     after_thoughts: bool = False
     """As in `parse_turn`."""
+    asks_confidence: bool = False
+    """Whether the answer may end with a line that states a confidence, which alone is no answer."""
 
     def parse(self, text: str) -> str:
         turn = parse_turn(text, after_thoughts=self.after_thoughts)
@@ -325,6 +344,8 @@ class AgentTurn:
             raise UnusableOutput(unknown_mark_problem(mark), text=text)
         if turn.calls and not self.must_answer:
             return text
+        if self.asks_confidence and is_only_confidence(answer):
+            raise UnusableOutput("there is a confidence, but no answer before it", text=text)
         if not answer.strip():
             problem = "there is neither a tool call nor an <answer> outside your thoughts"
             if turn.made_up and not self.after_thoughts:
@@ -343,6 +364,8 @@ class Agent:
     takes_empty: bool = False
     """End a search whose last turn is unusable with an empty answer, instead of failing it."""
     toolbox: Toolbox = field(default_factory=open_toolbox)
+    asks_confidence: bool = False
+    """Its prompt asks for a line that says how sure it is, which is taken off its answer."""
 
     async def run(
         self,
@@ -388,7 +411,14 @@ class Agent:
         retry_failures: bool,
     ) -> Trace:
         unrecorded: Step[Any] | None = None
+        began_s = ctx.seconds
         for number in range(1, self.settings.max_turns + 1):
+            if self._is_over_time(ctx.seconds - began_s):
+                if unrecorded:
+                    await ctx.step(unrecorded)
+                return self._end_unanswered(
+                    history, number - 1, f"its {self.settings.max_minutes:g} minutes are used up"
+                )
             if injection is not None and injection.is_due(number - 1, self.settings.max_turns):
                 history.inject(injection.text, number)
                 injection = None
@@ -421,7 +451,10 @@ class Agent:
                 continue
             # WebDancer stops at a turn without a call; its demo forces no answer, but the benchmark needs one to score.
             if forced or not turn.calls:
-                return history.finish(turn.own_text, number, forced=forced and number > 1)
+                trace = history.finish(turn.own_text, number, forced=forced and number > 1)
+                if self.asks_confidence:
+                    trace = with_confidence(trace, turn.own_text)
+                return trace
             if is_last:
                 # As published: nothing reads what these calls would bring.
                 return self._end_unanswered(history, number, f"its {number} model calls are used up")
@@ -455,6 +488,13 @@ class Agent:
         error.step = f"{TURN_STEP}{model_calls}"
         raise error
 
+    def _is_over_time(self, took_s: float) -> bool:
+        """Whether the calls of a search, which took so long, have used up its minutes."""
+        # What the calls took, not what the clock says: a search that waits for a limit or for a provider's return, or
+        # is resumed, loses no time by it, and ends at the same turn again.
+        max_minutes = self.settings.max_minutes
+        return max_minutes is not None and took_s > max_minutes * 60
+
     @property
     def _told_notes(self) -> dict[str, str]:
         """What a record of failures notes, whose key does not have it: with which tools they happened."""
@@ -470,7 +510,7 @@ class Agent:
         while True:
             # Of the opening nothing can be left out: whether that is too long is for the server to say.
             has_no_room = not history.make_room() and number > 1
-            if has_no_room and self.settings.free_end:
+            if has_no_room and self.settings.free_end and not self.settings.demand_in_place:
                 raise _NoRoom
             forced = has_no_room or (number == self.settings.max_turns and not self.settings.free_end)
             # The demand speaks of "the facts above": before the first response there are none.
@@ -501,7 +541,12 @@ class Agent:
         call = ModelCall(
             f"{TURN_STEP}{number}",
             history.sent_messages,
-            AgentTurn(must_answer, grammar, after_thoughts=settings.calls_after_thoughts),
+            AgentTurn(
+                must_answer,
+                grammar,
+                after_thoughts=settings.calls_after_thoughts,
+                asks_confidence=self.asks_confidence,
+            ),
             history.request,
             key_on=history.key,
             notes=history.notes,
@@ -524,7 +569,7 @@ class Agent:
         failures: dict[str, Unrecorded] = {}
         responses: list[str] = []
         events: list[CallEvent] = []
-        for i, requested in enumerate(answered_calls(turn), 1):
+        for i, requested in enumerate(answered_calls(turn, first_call=self.settings.first_call), 1):
             call = self.toolbox.read(requested)
             prefix = f"{i}/"
             if isinstance(call, InvalidCall):
@@ -558,8 +603,13 @@ class Agent:
         return failures
 
 
-def answered_calls(turn: ParsedTurn) -> list[RequestedCall | InvalidCall]:
-    """The calls of a turn that are answered: the first MAX_CALLS, and an invalid one in the place of all others."""
+def answered_calls(turn: ParsedTurn, *, first_call: bool = False) -> list[RequestedCall | InvalidCall]:
+    """The calls of a turn that are answered: the first MAX_CALLS, and an invalid one in the place of all others.
+
+    With `first_call` the first one alone.
+    """
+    if first_call:
+        return list(turn.calls[:1])
     calls = list(turn.calls[:MAX_CALLS])
     if len(turn.calls) > MAX_CALLS:
         reason = f"it is one of more than {MAX_CALLS} in a turn; none after these was made"

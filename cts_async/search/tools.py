@@ -62,7 +62,10 @@ class AgentSettings:
     """The number of latest links that a constrained model may choose from."""
     repeat_question: bool = False
     """Repeat the question after every tool response: a tiny model has forgotten it by then."""
-    # The switches of the agent mode. Each is off in "strict", and what the published demo does in "as-published".
+    max_minutes: float | None = None
+    """Minutes that the calls of one search may take together, its waits for limits apart; None for no limit."""
+    # The switches of the agent mode. Each is off in "strict". The first ones are what WebDancer's published demo does,
+    # and are on in "as-published".
     whole_evidence: bool = False
     """Return what a model extracts from a page uncut; else `page_chars` of it."""
     whole_pages: bool = False
@@ -88,23 +91,31 @@ class AgentSettings:
     """Send Serper the query alone; else with the number of results."""
     plain_pages: bool = False
     """Ask the Jina reader for its text form, which begins with title and address; else for JSON, which has warnings."""
+    # What Tongyi DeepResearch's published program does, and is on in "tongyi" only.
+    first_call: bool = False
+    """Make the first call of a turn only; else all of them."""
+    demand_in_place: bool = False
+    """Where the conversation has no more room, put the demand for the answer in the place of its last message."""
+    local_results: bool = False
+    """Ask Serper for results of the place and language of the query: of China for a Chinese one, else of the USA."""
+    shorter_pages: bool = False
+    """Give at most 95,000 tokens of a page to the model that extracts from it, and 70 % of that where it fails."""
 
     @property
     def switches(self) -> dict[str, bool]:
         """The switches that are on, by name."""
         switches = {}
-        for name in SWITCHES:
+        for name in ALL_SWITCHES:
             if getattr(self, name):
                 switches[name] = True
         return switches
 
     @property
     def mode(self) -> str:
-        """The agent mode that has these switches; "mixed" if neither has."""
-        if not self.switches:
-            return "strict"
-        if len(self.switches) == len(SWITCHES):
-            return "as-published"
+        """The agent mode that has these switches; "mixed" if none has."""
+        for mode, switches in AGENT_MODES.items():
+            if all(getattr(self, name) == is_on for name, is_on in switches.items()):
+                return mode
         return "mixed"
 
     def as_json(self) -> dict[str, Any]:
@@ -112,8 +123,10 @@ class AgentSettings:
         # Runs of versions without switches are those with all of them off, and are resumed as such.
         values = {}
         for setting in fields(self):
-            if setting.name not in SWITCHES:
+            if setting.name not in ALL_SWITCHES:
                 values[setting.name] = getattr(self, setting.name)
+        if self.max_minutes is None:
+            del values["max_minutes"]  # as in runs of versions that had no such limit
         return values | self.switches
 
 
@@ -130,11 +143,21 @@ SWITCHES: Final = (
     "bare_queries",
     "plain_pages",
 )
-"""The settings that an agent mode switches together."""
-CHANGE_RECORDS: Final = ("whole_pages", "whole_snippets", "bare_queries", "plain_pages")
+"""The settings that the mode "as-published" switches together."""
+TONGYI_SWITCHES: Final = ("first_call", "demand_in_place", "local_results", "shorter_pages")
+"""The settings that are on in the mode "tongyi" only."""
+ALL_SWITCHES: Final = SWITCHES + TONGYI_SWITCHES
+CHANGE_RECORDS: Final = ("whole_pages", "whole_snippets", "bare_queries", "plain_pages", "local_results")
 """Those of the switches that change what is recorded of a search or a page."""
+# Of what the demo does, Tongyi's program takes the first call, wherever it stands, cuts nothing, and has its machine's
+# date.
+_NOT_TONGYI: Final = ("calls_after_thoughts", "cut_in_middle", "beijing_date")
 AGENT_MODES: Final[Mapping[str, Mapping[str, bool]]] = MappingProxyType(
-    {"strict": dict.fromkeys(SWITCHES, False), "as-published": dict.fromkeys(SWITCHES, True)}
+    {
+        "strict": dict.fromkeys(ALL_SWITCHES, False),
+        "as-published": dict.fromkeys(SWITCHES, True) | dict.fromkeys(TONGYI_SWITCHES, False),
+        "tongyi": dict.fromkeys(ALL_SWITCHES, True) | dict.fromkeys(_NOT_TONGYI, False),
+    }
 )
 """The switches of each agent mode."""
 

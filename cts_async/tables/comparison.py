@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain, combinations
@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from cts_async.analysis.board import LABELS, REFERENCES, Board, make_board, notes_on_origs
+from cts_async.analysis.board import LABELS, REFERENCES, Array, Board, make_board, notes_on_origs
 from cts_async.analysis.compare import Judged, Robustness, Standing, compare_under, robustness
+from cts_async.analysis.confidence import N_BINS, calibrate
 from cts_async.analysis.stability import Stability, stability
 from cts_async.analysis.stats import ALPHA, ENOUGH, EXACT, MANY, POWER, Difference, holm_alpha
 from cts_async.errors import InputError, UsageError
@@ -27,6 +28,7 @@ from cts_async.tables.output import counted
 from cts_async.tables.results import CAVEATS
 from cts_async.tables.summary import caveats_json
 from cts_async.tables.table import (
+    MISSING,
     NO_DIFFERENCE,
     NO_INTERVAL,
     SHORT_MARK,
@@ -302,7 +304,7 @@ def _stabilities(board: Board) -> Iterator[Stability]:
     """Compare pairs of runs of one Clarifier and budget with different supporting models (table 11)."""
     groups: dict[tuple[str, int], list[FinishedRun]] = defaultdict(list)
     for entrant in board.entrants:
-        if entrant.clarifier and entrant.support:
+        if entrant.clarifier and entrant.support and not entrant.asks_anew:
             groups[entrant.clarifier, entrant.k].append(entrant)
     for (clarifier, k), group in groups.items():
         if len({entrant.support for entrant in group}) < 2:
@@ -554,6 +556,10 @@ def judged_tables(
         yield _interval_table(judged, compared.baseline, style)
     if judged.pairs:
         yield _pairs_table(judged, compared, style, all_pairs=all_pairs)
+    if compared.board.confidences is not None:
+        yield _confidence_table(judged, compared.board, compared.board.confidences, style)
+    if compared.board.domains:
+        yield _domains_table(judged, compared.board, style)
 
 
 def _caption(judged: Judged, style: SectionStyle | None, *parts: str) -> str:
@@ -757,6 +763,56 @@ def _pairs_table(
         )
     rows = list(map(asdict, shown))
     return DataTable("pairs", "Paired permutation tests", caption, columns, rows, remarks=tuple(remarks))
+
+
+def _confidence_table(
+    judged: Judged, board: Board, confidences: Array, style: SectionStyle | None
+) -> DataTable:
+    """How sure the agents say they are, and how often they are right (InteractComp's table has the error)."""
+    rows: list[dict[str, Any]] = []
+    for place, entrant in enumerate(board.entrants):
+        if entrant.asks_confidence:
+            calibration = calibrate(confidences[:, place], board.scores[judged.judge][:, place])
+            rows.append({"system": entrant.label} | calibration.as_json())
+    columns = (
+        Column("system", text("system"), numeric=False),
+        Column("stated", lambda row: f"{row['n_stated']}/{row['n_answers']}"),
+        Column("not stated", number("unstated_share", ".1%")),
+        Column("confidence", number("mean", ".2f")),
+        Column("accuracy", number("accuracy", ".2f")),
+        Column("calibration error", number("calibration_error", ".2f")),
+    )
+    caption = _caption(
+        judged,
+        style,
+        f"expected calibration error in points, {N_BINS} bins of equal width (Naeini et al. 2015)",
+        "means are over the scored answers that state a confidence",
+    )
+    return DataTable("confidence", "Stated confidence", caption, columns, rows)
+
+
+def _domains_table(judged: Judged, board: Board, style: SectionStyle | None) -> DataTable:
+    """The mean of each system by domain of the instances, the largest domain first."""
+    n_instances = Counter(board.domains)
+    domains = np.array(board.domains)
+    scores = board.scores[judged.judge]
+    rows: list[dict[str, Any]] = []
+    for domain in sorted(n_instances, key=lambda domain: (-n_instances[domain], domain)):
+        row: dict[str, Any] = {"domain": domain, "n": n_instances[domain]}
+        for place, system in enumerate(board.systems):
+            column = scores[domains == domain, place]
+            column = column[~np.isnan(column)]
+            row[f"n_scored {system}"] = len(column)
+            row[system] = float(column.mean()) if len(column) else None
+        rows.append(row)
+    columns = [
+        Column("domain", lambda row: row["domain"] or MISSING, numeric=False),
+        Column("n", text("n")),
+    ]
+    for system in board.systems:
+        columns.append(Column(system, number(system, ".2f")))
+    caption = _caption(judged, style, "mean restore_score_100 of the scored instances of a domain")
+    return DataTable("domains", "By domain", caption, columns, rows)
 
 
 def _judges_table(robust: Robustness) -> DataTable:

@@ -10,6 +10,7 @@ from math import ceil, isnan
 from pathlib import Path
 from typing import Any, Final, cast
 
+from cts_async.analysis.asking import Asking, analyse_asking
 from cts_async.analysis.board import Board, make_board, notes_on_origs
 from cts_async.analysis.diagnose import Diagnosis, diagnose
 from cts_async.analysis.interactions import (
@@ -42,8 +43,9 @@ from cts_async.runs.groups import ComparableRuns, comparable_runs, version_layer
 from cts_async.runs.journal import cut_prompts_in
 from cts_async.runs.manifest import ORIG, manifest_of
 from cts_async.runs.open_run import whole_run
-from cts_async.runs.selection import RunPath, check_same_data, find_runs, sibling_origs
+from cts_async.runs.selection import RunPath, check_same_data, find_runs, join_first, sibling_origs
 from cts_async.runs.settings import setting_of, settings_agree
+from cts_async.tables.asking import asking_tables
 from cts_async.tables.output import counted
 from cts_async.tables.results import CAVEATS
 from cts_async.tables.statistics import diagnosis_tables
@@ -72,6 +74,8 @@ class DiagnosisReport:
     notes: Sequence[str]
     losses: tuple[SystemLosses, ...] = ()
     """Where each system with scores, the reference points included, loses points."""
+    asking: Asking | None = None
+    """None if nothing was asked during a search, and no answers were given late."""
     agent: str = ""
     """The agent of the group; "" if none is named."""
     heading: str = ""
@@ -89,7 +93,10 @@ class DiagnosisReport:
     @property
     def caveats(self) -> tuple[Caveat, ...]:
         """Why scores say nothing about a model; empty if they do."""
-        return caveats_in(diagnosis.system.caveat for diagnosis in self.diagnosis.systems)
+        caveats = [diagnosis.system.caveat for diagnosis in self.diagnosis.systems]
+        if self.asking is not None:
+            caveats += self.asking.caveats
+        return caveats_in(caveats)
 
 
 def report_json(report: DiagnosisReport) -> dict[str, Any]:
@@ -128,6 +135,9 @@ def _group_json(report: DiagnosisReport) -> dict[str, Any]:
 def report_tables(report: DiagnosisReport) -> tuple[DataTable, ...]:
     """Return all tables of one group, in their usual order; some may have no rows."""
     tables = list(diagnosis_tables(report.diagnosis))
+    # JSON has these only where there is something to say, as it had not up to 0.14.
+    if report.asking is not None:
+        tables += asking_tables(report.asking)
     tables.append(losses_table(report.losses))
     return tuple(tables)
 
@@ -314,7 +324,7 @@ def _diagnose_runs(
 
     Gains are over the run of orig that is named, or is among the runs, or lies beside them over the same data.
     """
-    if not any(run.clarifier and (run.n_done or run.n_failed) for run in runs):
+    if not any(_is_asked(run) and (run.n_done or run.n_failed) for run in runs):
         return None
     runs = list(runs)
     orig = orig or _find_orig(runs, notes)
@@ -327,13 +337,15 @@ def _diagnose_runs(
     for entrant in board.entrants:
         if entrant.directory != orig:
             continue
-        if entrant.clarifier:
-            problem = f"a Clarifier's run ({entrant.label}), not the run of the queries as they are"
+        if _is_asked(entrant):
+            problem = f"a run that asks ({entrant.label}), not the run of the queries as they are"
+            if entrant.clarifier:
+                problem = f"a Clarifier's run ({entrant.label}), not the run of the queries as they are"
             raise UsageError(f"--orig {orig}: {problem}")
         baseline = entrant.label
     judge = _chosen_judge(board, judge, notes)
     report = diagnose_board(board, baseline, judge, read=read, seed=seed)
-    assert report is not None  # there is a Clarifier's run
+    assert report is not None  # there is a run that asks
     # Nothing else in a run tells that a server read only a part of its prompts (Ollama's default: 4,096 tokens).
     for run in runs:
         for line in cut_prompt_lines(cut_prompts_in(run.directory)):
@@ -344,13 +356,18 @@ def _diagnose_runs(
     return replace(report, notes=notes, losses=board_losses(board, judge))
 
 
+def _is_asked(run: FinishedRun) -> bool:
+    """Whether a user was asked anything in a run, by a Clarifier or by the agent."""
+    return bool(run.clarifier) or run.asks_anew
+
+
 def _find_orig(runs: Sequence[FinishedRun], notes: list[str]) -> Path | None:
     """Return the newest run of orig among the runs, or beside them; add a note if it is not among them."""
     among = [run for run in runs if run.system == ORIG and not run.clarifier]
     if among:
         scored = [run for run in among if run.judges]
         return newest_run(scored or among).directory
-    siblings = sibling_origs(run.directory for run in runs if run.clarifier)
+    siblings = sibling_origs(run.directory for run in runs if _is_asked(run))
     # Nobody named it, so the diagnosis says which run it took.
     if len(siblings) == 1:
         notes.append(f"gains are over {siblings[0]}")
@@ -364,7 +381,7 @@ def _find_orig(runs: Sequence[FinishedRun], notes: list[str]) -> Path | None:
 
 def _chosen_judge(board: Board, judge: str | None, notes: list[str]) -> str | None:
     """Return the judge that is named, else the first one of a Clarifier's run; None for none. Raises UsageError."""
-    clarified = [entrant for entrant in board.entrants if entrant.clarifier]
+    clarified = [entrant for entrant in board.entrants if _is_asked(entrant)]
     judges: list[str] = []
     for entrant in clarified:
         judges += entrant.judges
@@ -388,16 +405,23 @@ def board_interactions(
     Of several versions of a run only the newest is read, since some tables count all runs together.
     """
     systems, notes = list[Interactions](), list[str]()
-    layers = version_layers(RunPath(entrant.directory, named=False) for entrant in board.entrants)
-    newest_directories = {run.path for layer in layers[:1] for run in layer}
+    newest_directories = _newest_directories(board)
     n_older = len(board.entrants) - len(newest_directories)
     if n_older:
         notes.append(f"{counted(n_older, 'older version')} not diagnosed: cts diagnose --all-versions does")
-    for entrant in board.entrants:
+    counted_once: dict[str, list[str]] = {}
+    representative: dict[tuple[str, int, str], str] = {}
+    # Those with questions of before the search alone first: they stand for the others that asked the same.
+    for entrant in sorted(board.entrants, key=_asks_anew):
         if entrant.directory not in newest_directories:
             continue
         if not entrant.clarifier or not (entrant.n_done or entrant.n_failed):
             continue
+        asker = entrant.clarifier, entrant.k, entrant.support
+        if entrant.asks_anew and asker in representative:
+            counted_once.setdefault(representative[asker], []).append(entrant.label)
+            continue
+        representative.setdefault(asker, entrant.label)
         if entrant.unanswered:
             notes.append(f"{entrant.label}: {entrant.unanswered}, left out")
             continue
@@ -411,18 +435,33 @@ def board_interactions(
                 f"{entrant.label}: {n_failed} failed after being asked and answered; the tables of questions and "
                 "answers count them (version 0.11 and before did not)"
             )
+    for label, others in counted_once.items():
+        notes.append(
+            f"{join_first(others)}: questions of before the search are those of {label}, and counted once in the tables "
+            "of questions"
+        )
     return systems, notes
+
+
+def _newest_directories(board: Board) -> set[Path]:
+    layers = version_layers(RunPath(entrant.directory, named=False) for entrant in board.entrants)
+    return {run.path for layer in layers[:1] for run in layer}
+
+
+def _asks_anew(run: FinishedRun) -> bool:
+    return run.asks_anew
 
 
 def diagnose_board(
     board: Board, baseline: str, judge: str | None, *, read: Reader = read_question, seed: int = 0
 ) -> DiagnosisReport | None:
-    """Diagnose the Clarifiers' runs of a board by this judge's scores, reading them one by one; None without any.
+    """Diagnose the runs of a board that ask by this judge's scores, reading them one by one; None without any.
 
-    Gains are over the system `baseline`, "" for none.
+    Gains are over the system `baseline`, "" for none; those of asking during the search are over orig.
     """
     systems, notes = board_interactions(board, judge, read=read)
-    if not systems:
+    asking = analyse_asking(board, judge, newest=_newest_directories(board), seed=seed)
+    if not systems and asking is None:
         return None
     scores: dict[str, float] = {}
     if baseline and judge in board.judges:
@@ -436,7 +475,7 @@ def diagnose_board(
     else:
         notes.append("no gains: there is no scored run of orig over the same data here")
     systems.sort(key=lambda system: system.k)
-    return DiagnosisReport(diagnose(systems, scores, seed=seed), judge, orig, notes)
+    return DiagnosisReport(diagnose(systems, scores, seed=seed), judge, orig, notes, asking=asking)
 
 
 # --- Files of questions and answers

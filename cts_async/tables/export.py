@@ -20,7 +20,7 @@ import orjson
 from cts_async import __version__, foreign_json
 from cts_async.analysis.summary import summarise_run
 from cts_async.errors import UsageError, write_error
-from cts_async.records import SMOKE_TEST, Failure, caveats_in
+from cts_async.records import NOT_TO_BE_PUBLISHED, SMOKE_TEST, Failure, caveats_in
 from cts_async.runs.directory import json_bytes
 from cts_async.runs.files import MANIFEST, PER_ITEM, SUMMARY
 from cts_async.runs.finished import FailedItem, FinishedRun, Item, read_path, with_distinct_labels
@@ -118,6 +118,7 @@ def _release(paths: Sequence[Path]) -> tuple[Files, list[str]]:
 
 
 def _candidates(run: FinishedRun) -> Iterator[dict[str, Any]]:
+    restriction = manifest_of(run.directory).data.restriction
     for id, item in run.outcomes():
         candidate: dict[str, Any] = {"id": id, "fused_query": item.intent}
         if isinstance(item, FailedItem):
@@ -125,6 +126,9 @@ def _candidates(run: FinishedRun) -> Iterator[dict[str, Any]]:
             candidate["error"] = _error(item.failure)
         else:
             candidate["answer"] = tagged(item.answer)
+        # A file of candidates has no manifest: whoever judges it, or passes it on, reads it here.
+        if restriction:
+            candidate[NOT_TO_BE_PUBLISHED] = restriction
         yield candidate
 
 

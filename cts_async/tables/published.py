@@ -188,6 +188,9 @@ def _fixed(role: str) -> str:
 
 
 def _system(run: FinishedRun) -> str | None:
+    # The paper asks before the search, and rewrites the answers into the query.
+    if run.asks_anew:
+        return None
     if run.system == ORIG and not run.clarifier:
         return ORIG
     if not run.clarifier and not run.k:
@@ -422,7 +425,7 @@ def _support(runs: Sequence[FinishedRun], seed: int) -> Iterator[PublishedValue]
     # Runs with the paper's agent first: of several the first one counts.
     for run in sorted(runs, key=lambda run: "agent" in _other_roles(run)):
         support = run.players.get("support")
-        if run.clarifier and support:
+        if run.clarifier and support and not run.asks_anew:
             pair = f"{_system(run)}-{paper_name(support, run.models.get('support'))}"
             by_pair.setdefault((pair, run.k), run)
     for printed in paper()["support"]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
@@ -39,6 +39,8 @@ FURTHER: Final = "."
 """Between step and name in the column of a further field, as in clarify.rationale; no other column has one."""
 MAX_FURTHER: Final = 50
 """Columns of further fields: code that names its fields anew for each instance would make millions."""
+OPTIONAL: Final = ("domain", "confidence")
+"""Columns of instances that rows have only where some run has them."""
 _NUMBER: Final = re.compile(r"_[0-9]+$")
 _ERROR: Final = ("error_step", "error_kind", "error_message")
 _DTYPES: Final = {"text": "object", "number": "float64", "integer": "Int64"}
@@ -114,11 +116,13 @@ def column_notes() -> Mapping[str, Mapping[str, str]]:
     return tomllib.loads(text)
 
 
-def columns(table: str, n_questions: int) -> list[str]:
-    """Return the names of a table's columns, with so many questions and answers."""
+def columns(table: str, n_questions: int, optional: Collection[str] = ()) -> list[str]:
+    """Return the names of a table's columns, with so many questions and answers, and those of the `optional` ones."""
     names: list[str] = []
     numbered: list[str] = []
     for name in column_notes()[table]:
+        if name in OPTIONAL and name not in optional:
+            continue
         if name.endswith(NUMBERED):
             numbered.append(name.removesuffix("N"))
             continue
@@ -150,7 +154,7 @@ def tables_of(found_runs: Sequence[RunPath]) -> Tables:
     for run in runs:
         for _, item in run.outcomes():
             n_questions = max(n_questions, len(item.questions))
-    names = columns("instances", n_questions)
+    names = columns("instances", n_questions, _optional_columns(runs))
     instances: list[Row] = []
     nuggets: list[Row] = []
     judges: list[Row] = []
@@ -181,6 +185,16 @@ def tables_of(found_runs: Sequence[RunPath]) -> Tables:
         remarks=tuple(remarks),
         systems=systems,
     )
+
+
+def _optional_columns(runs: Sequence[FinishedRun]) -> set[str]:
+    names: set[str] = set()
+    for run in runs:
+        if run.asks_confidence:
+            names.add("confidence")
+        if any(item.domain for _, item in run.outcomes()):
+            names.add("domain")
+    return names
 
 
 def _further_columns(runs: Sequence[FinishedRun]) -> list[str]:
@@ -249,6 +263,7 @@ def _answered(item: Item, scoring: str) -> Row:
     """The fields of an answer, scored by the judge of that name; "" if nobody has scored the run."""
     row = _queries(item) | _conversation(item)
     row["answer"] = item.answer
+    row["confidence"] = item.confidence
     row["status"] = "unjudged"
     if scoring in item.verdicts:
         row |= {"status": "scored", "judge": scoring, "score": item.verdicts[scoring].score}
@@ -286,7 +301,11 @@ def _further(item: Item | FailedItem) -> Row:
 
 
 def _queries(item: Item | FailedItem | Instance) -> Row:
-    return {"fused_query": item.intent or None, "blurred_query": item.query or None}
+    return {
+        "fused_query": item.intent or None,
+        "blurred_query": item.query or None,
+        "domain": item.domain or None,
+    }
 
 
 def _error(failure: Failure) -> Row:

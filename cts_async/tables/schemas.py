@@ -40,6 +40,15 @@ Further = Annotated[
     dict[str, dict[str, Any]],
     Field(description="by step, fields of a reply beyond its form; absent without any"),
 ]
+Domain = Annotated[str, Field(description="the field of knowledge, of data that name one")]
+Confidence = Annotated[
+    float | None,
+    Field(
+        ge=0,
+        le=100,
+        description="how sure the agent said it is of its answer; null if it did not say, absent if it was not asked",
+    ),
+]
 AnswerDigest = Annotated[str, Field(description="identifies the answer that was judged")]
 UserAnswers = Annotated[Texts, Field(description="of the user, one for each question")]
 CostUsd = Annotated[float | None, Field(description="null if a model has no price")]
@@ -193,7 +202,7 @@ class RunJson(TypedDict):
     """candidates that were judged, where the gold has more instances than these; absent if each has one"""
     forecast: NotRequired[dict[str, Any]]
     agent_mode: NotRequired[str]
-    """as-published, or mixed; absent in strict mode. The switches that are on stand in the identity's agent"""
+    """as-published, tongyi or mixed; absent in strict mode. The switches that are on stand in the identity's agent"""
     given: NotRequired[dict[str, str]]
     """where given questions or rewritten queries were read"""
     further_judges: NotRequired[dict[str, dict[str, Any]]]
@@ -317,6 +326,7 @@ class _AskedJson(TypedDict):
     system: str
     fused_query: Intent
     blurred_query: Query
+    domain: NotRequired[Domain]
     scheme: NotRequired[str]
     mode: NotRequired[str]
     turns: NotRequired[list[TurnJson]]
@@ -332,6 +342,7 @@ class AnsweredJson(_AskedJson):
     rewritten_query: NotRequired[str | None]
     answer: str
     answer_from: NotRequired[AnswerFrom]
+    confidence: NotRequired[Confidence]
     search: NotRequired[SearchJson]
     judge: NotRequired[Judge]
     nuggets: NotRequired[list[NuggetJson] | None]
@@ -390,6 +401,7 @@ class FailedInstanceJson(_AskedJson):
     answer: NotRequired[str]
     """only the judge failed: further judges label it all the same"""
     answer_from: NotRequired[AnswerFrom]
+    confidence: NotRequired[Confidence]
     search: NotRequired[SearchJson]
     judge: NotRequired[str]
     """who failed to label the answer"""
@@ -465,6 +477,34 @@ class ToolHealthJson(TypedDict):
     other_failures: Count
 
 
+class ConfidenceBinJson(TypedDict):
+    """the answers whose confidence is in one bin"""
+
+    low: Score
+    high: Score
+    n: Annotated[int, Field(ge=1)]
+    confidence: Score
+    accuracy: Score
+
+
+@_described
+class ConfidenceJson(TypedDict):
+    """how sure the agent said it is of its scored answers"""
+
+    n_answers: Count
+    n_stated: Count
+    unstated_share: Annotated[float, Field(ge=0, le=1)]
+    """of the answers"""
+    mean: Score | None
+    """of the confidences"""
+    accuracy: Score | None
+    """mean score of the answers that state one"""
+    calibration_error: Score | None
+    """expected calibration error (Naeini et al. 2015), in points"""
+    bins: list[ConfidenceBinJson]
+    """without empty ones"""
+
+
 @_described
 class ReusedJson(TypedDict):
     """steps that were taken from other runs, and what they took there"""
@@ -516,6 +556,8 @@ class RunSummaryJson(JudgeSummaryJson):
     wall_s: float
     unanswered: NotRequired[UnansweredJson]
     """searches that ended without an answer, as none was demanded; absent without any"""
+    confidence: NotRequired[ConfidenceJson]
+    """absent where the agent was not asked how sure it is"""
     tool_health: ToolHealthJson
     smoke_test: SmokeTest
     made_up: NotRequired[MadeUp]

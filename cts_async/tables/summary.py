@@ -93,6 +93,8 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
     value["wall_s"] = round(summary.wall_s, 3)
     if summary.open_share is not None:
         value["unanswered"] = {"n": summary.n_open_searches, "share": summary.open_share}
+    if summary.calibration is not None:
+        value["confidence"] = summary.calibration.as_json()
     value["tool_health"] = summary.tools.as_json()
     value |= notices_json(summary)
     # Stored scores that their labels contradict; all means here are of the labels.

@@ -33,6 +33,8 @@ from cts_async.analysis.stats import (
     paired_differences,
     paired_t_test,
     percentile_interval,
+    rank_correlation,
+    ratio_of_sums,
     sign_flip_tests,
     wilson,
 )
@@ -178,6 +180,37 @@ SCORES = st.integers(0, 700).map(lambda sevenths: sevenths / 7)
 def test_correlation_does_not_depend_on_order_of_pairs(pairs: list[tuple[float, float]], rng: Random) -> None:
     shuffled = rng.sample(pairs, len(pairs))
     assert correlation(*zip(*shuffled, strict=True)) == correlation(*zip(*pairs, strict=True))
+
+
+def test_rank_correlation_shares_the_ranks_of_equal_values() -> None:
+    """Ranks 1 2 3 4 against 4 3 1.5 1.5: products of deviations -4.5, squares 5 and 4.5."""
+    assert rank_correlation([0.1, 0.2, 0.3, 9.0], [60, 30, 0, 0]) == pytest.approx(-4.5 / sqrt(5 * 4.5))
+    assert rank_correlation([1.0, 2.0], [3.0, 300.0]) == pytest.approx(1)
+    assert rank_correlation([1.0], [2.0]) is None
+    assert rank_correlation([1.0, 2.0], [5.0, 5.0]) is None
+
+
+def test_ratio_of_sums_weighs_instances_by_their_denominators() -> None:
+    """20 points for 1 question, 10 for 3, none for 0: 30 / 4."""
+    ratio = ratio_of_sums([20, 10, 0], [1, 3, 0])
+    assert ratio is not None
+    assert (ratio.n, ratio.mean, ratio.n_differ) == (3, 7.5, 2)
+    # A resample is 20 at most (the first alone); 10 / 3 at least, but for a rare one of nothing but the third.
+    assert ratio.low is not None
+    assert ratio.high is not None
+    assert 10 / 3 - 1e-9 <= ratio.low < 7.5 < ratio.high <= 20 + 1e-9
+    assert ratio_of_sums([20, 10], [0, 0]) is None
+    assert ratio_of_sums([], []) is None
+    with pytest.raises(ValueError, match="same instances"):
+        ratio_of_sums([1], [])
+
+
+def test_ratio_of_sums_is_the_mean_where_each_instance_counts_once() -> None:
+    gains = [10.0, 0.0, -5.0, 20.0, 5.0, 0.0]
+    ratio, mean = ratio_of_sums(gains, [1] * 6, seed=3), paired_difference(gains, [0] * 6, seed=3)
+    assert ratio is not None
+    assert mean is not None
+    assert (ratio.mean, ratio.low, ratio.high) == pytest.approx((mean.mean, mean.low, mean.high))
 
 
 def test_single_instance_has_no_interval() -> None:

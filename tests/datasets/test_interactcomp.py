@@ -33,7 +33,9 @@ def test_line_is_decrypted_to_values_worked_by_hand(tmp_path: Path) -> None:
     }
     path = interactcomp_file(tmp_path / "one.jsonl", [line])
     (instance,) = open_dataset(f"interactcomp:{path}").instances()
-    assert instance == Instance("7", "Hi?\nHi?", "Hi?", (Nugget("answer", "The answer is It", 3.0),), "Hi?")
+    assert instance == Instance(
+        "7", "Hi?\nHi?", "Hi?", (Nugget("answer", "The answer is It", 3.0),), "Hi?", "It"
+    )
 
 
 def test_encrypted_plain_and_mixed_files_have_equal_instances(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def shipped() -> Catalogue:
 def test_shipped_names_resolve(shipped: Catalogue) -> None:
     assert shipped.resolve("gpt", {}).model == "gpt-5.2"
     assert shipped.resolve("gemini", {}).base_url == "https://generativelanguage.googleapis.com/v1beta/openai"
-    for alias in shipped.models.keys() - {"webdancer"}:
+    for alias in shipped.models.keys() - {"webdancer", "tongyi"}:
         spec = shipped.resolve(alias, {})
         key_env = spec.key_env
         assert spec.api == ("anthropic" if alias == "claude" else "openai")
@@ -55,10 +55,13 @@ def test_shipped_names_resolve(shipped: Catalogue) -> None:
         assert len({spec, spec}) == 1
 
 
-def test_every_model_but_the_agent_decodes_deterministically(shipped: Catalogue) -> None:
+def test_every_model_but_the_agents_decodes_deterministically(shipped: Catalogue) -> None:
     """Paper, section 5.2; GPT-5.2 takes a temperature only where it does not reason."""
     sent = {name: spec.sent({}) for name, spec in shipped.models.items()}
-    assert [name for name, params in sent.items() if params.get("temperature") != 0.0] == ["webdancer"]
+    assert [name for name, params in sent.items() if params.get("temperature") != 0.0] == [
+        "webdancer",
+        "tongyi",
+    ]
     assert sent["gpt"] == {"reasoning_effort": "none", "temperature": 0.0}
     assert shipped.models["gpt"].max_tokens_field == "max_completion_tokens"
     assert shipped.models["claude"].params["max_tokens"] == 4096

@@ -9,18 +9,28 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from interactcomp_runs import N, run_tasks
+from fake_provider import provider_process
+from interactcomp_runs import N, config_file, run_tasks
 from made_interactcomp import made_tasks
+from typed_commands import Cts, typed
 from written_files import read_lines
 
 from cts_async.cli.report import report
 from cts_async.cli.view import view
+from cts_async.datasets import open_dataset
 from cts_async.pages.contents import MASKED
+from cts_async.runs.manifest import manifest_of
 from cts_async.tables.export import export_runs
 from cts_async.viewer.library import Library
 from cts_async.viewer.pages import Endpoints
 
 WARNING = "InteractComp is for non-commercial research, and its text must not be published in plain form"
+
+
+@pytest.fixture
+def cts(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Cts]:
+    with typed(monkeypatch, capsys) as cts:
+        yield cts
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +126,73 @@ def test_lists_of_instances_warn_as_pages_and_as_csv(folder: Path) -> None:
         rows = list(csv.DictReader(b"".join(answer[1]).decode().splitlines()))
         assert {row["id"] for row in rows} == {"1", "2", "3", "4"}
         assert all(row["caveat"].startswith(WARNING) for row in rows)
+
+
+def test_candidates_and_gold_carry_the_warning_into_what_is_made_of_them(
+    folder: Path, tmp_path: Path, cts: Cts
+) -> None:
+    export_runs([str(folder)], "release", tmp_path / "release")
+    candidates = next((tmp_path / "release" / "candidates").glob("orig__*.jsonl"))
+    lines = list(read_lines(candidates))
+    assert all(line["not_to_be_published"] == WARNING for line in lines)
+    gold, clean = tmp_path / "gold.jsonl", tmp_path / "clean.jsonl"
+    nuggets = [{"id": "N1", "text": "It is at the lake.", "weight": 1}]
+    rows = [{"id": line["id"], "fused_query": line["fused_query"], "nuggets": nuggets} for line in lines]
+    gold.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = cts(
+        "judge",
+        "--gold",
+        gold,
+        "--candidates",
+        candidates,
+        "--judge",
+        "lexical",
+        "--out",
+        tmp_path / "judged",
+    )
+    assert WARNING in " ".join(done.out.split())
+    assert manifest_of(tmp_path / "judged").restriction.startswith(WARNING)
+    # A run's directory in the place of a file of candidates says it, too; other answers do not.
+    run = next(path for path in folder.iterdir() if "orig" in path.name)
+    for answers, warned in ((run, True), (clean, False)):
+        clean.write_text(
+            "".join(json.dumps({"id": row["id"], "answer": "At the lake."}) + "\n" for row in rows)
+        )
+        out = tmp_path / f"judged-{answers.name}"
+        done = cts("judge", "--gold", gold, "--candidates", answers, "--judge", "lexical", "--out", out)
+        assert bool(manifest_of(out).restriction) == warned
+        assert (WARNING in " ".join(done.out.split())) == warned
+    # Gold that says it makes a run over whatever queries restricted.
+    queries = tmp_path / "queries.jsonl"
+    queries.write_text("".join(json.dumps(row | {"blurred_query": "lake"}) + "\n" for row in rows))
+    assert open_dataset(str(queries), gold).restriction == ""
+    gold.write_text("".join(json.dumps(row | {"not_to_be_published": "Keep\nit"}) + "\n" for row in rows))
+    assert open_dataset(str(queries), gold).restriction == "Keep it"
+
+
+def test_gold_of_restricted_data_says_so_in_each_line(tmp_path: Path, cts: Cts) -> None:
+    run_tasks(tmp_path, references=("orig",))
+    with provider_process(unknown_share=0.0) as provider:
+        config = config_file(tmp_path, provider.url)
+        words = ("--data", f"interactcomp:{tmp_path / 'tasks.jsonl'}", "--corpus", tmp_path / "corpus.jsonl")
+        out, runs = tmp_path / "gold.jsonl", tmp_path / "gold-runs"
+        done = cts(
+            "gold",
+            *words,
+            "--limit",
+            2,
+            "--all",
+            "fake",
+            "--config",
+            config,
+            "--out",
+            out,
+            "--runs-dir",
+            runs,
+        )
+    assert done.code == 0, done.err
+    assert WARNING in " ".join(done.out.split())
+    lines = list(read_lines(out))
+    assert [line["not_to_be_published"] for line in lines] == [WARNING] * 2
+    # What gold is extracted from is no answer that is right or wrong: nobody asks how sure it is.
+    assert not any("Confidence" in path.read_text() for path in runs.glob("*/prompts/agent.*"))

@@ -19,11 +19,18 @@ from cts_async.protocol.forecast import forecast
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.settings import setting_of, settings_agree
-from cts_async.search.tools import AGENT_MODES, SWITCHES
+from cts_async.search.tools import AGENT_MODES, ALL_SWITCHES, SWITCHES, TONGYI_SWITCHES
 from cts_async.tables.forecast import forecast_json
 
-ENVIRON = {"WEBDANCER_BASE_URL": "http://127.0.0.1:9/v1"}
+ENVIRON = {"WEBDANCER_BASE_URL": "http://127.0.0.1:9/v1", "TONGYI_BASE_URL": "http://127.0.0.1:9/v1"}
 ALL_ON = dict.fromkeys(SWITCHES, True)
+TONGYI = {
+    **dict.fromkeys(
+        ("whole_evidence", "whole_pages", "free_end", "whole_snippets", "blank_before_snippet"), True
+    ),
+    **dict.fromkeys(("raw_addresses", "bare_queries", "plain_pages", "first_call", "demand_in_place"), True),
+    **dict.fromkeys(("local_results", "shorter_pages"), True),
+}
 
 
 def planned(tmp_path: Path, *, table: str = "", **options: Any) -> Plan:
@@ -44,7 +51,7 @@ def planned(tmp_path: Path, *, table: str = "", **options: Any) -> Plan:
 def recorded(plan: Plan) -> dict[str, Any]:
     """The agent in the identity of the plan's first system."""
     agent = plan.identity(next(iter(plan.systems)))["agent"]
-    return {name: value for name, value in agent.items() if name in SWITCHES}
+    return {name: value for name, value in agent.items() if name in ALL_SWITCHES}
 
 
 def test_webdancer_runs_as_published_and_every_other_agent_in_strict_mode(tmp_path: Path) -> None:
@@ -80,6 +87,12 @@ def test_each_switch_can_be_set_by_itself_as_an_option_and_in_the_catalogue(tmp_
         ({"agent_settings": ("max_turns=3",)}, "", "no switch is called 'max_turns'"),
         ({}, '[models.webdancer]\nagent = { mode = "published" }\n', "agent.mode in cts.toml is 'published'"),
         ({}, "[models.webdancer]\nagent = { free_end = 1 }\n", "agent.free_end in cts.toml is 1"),
+        (
+            {},
+            "[models.webdancer]\nagent = { max_minutes = 0 }\n",
+            "agent.max_minutes in cts.toml is 0; write a",
+        ),
+        ({}, '[models.webdancer]\nagent = { max_minutes = "9" }\n', "agent.max_minutes in cts.toml is '9'"),
     ],
 )
 def test_mistakes_in_modes_and_switches_are_one_clear_error(
@@ -171,7 +184,24 @@ def test_gold_is_built_in_strict_mode_unless_the_mode_is_typed(tmp_path: Path) -
         assert recorded(plan) == switches
 
 
+def test_tongyi_has_the_mode_and_the_budgets_of_its_authors(tmp_path: Path) -> None:
+    plan = planned(tmp_path, agent="tongyi")
+    agent = plan.identity(next(iter(plan.systems)))["agent"]
+    assert recorded(plan) == TONGYI
+    assert (agent["max_turns"], agent["max_minutes"], agent["max_input_tokens"]) == (100, 150, 110 * 1024)
+    assert (plan.settings.mode, plan.agent_prompt) == ("tongyi", "tongyi")
+    # What the run is compared with: its own mode is what its authors published.
+    assert recorded(planned(tmp_path, agent="tongyi", as_published=True)) == TONGYI
+    assert recorded(planned(tmp_path, agent="tongyi", agent_mode="as-published")) == ALL_ON
+    assert recorded(planned(tmp_path, agent="m", agent_mode="tongyi")) == TONGYI
+    mixed = planned(tmp_path, agent="m", agent_settings=("first_call=true",))
+    assert (mixed.settings.mode, recorded(mixed)) == ("mixed", {"first_call": True})
+    # Runs of versions without such a limit are those that have none.
+    assert "max_minutes" not in mixed.identity(next(iter(mixed.systems)))["agent"]
+
+
 def test_modes_differ_in_every_switch() -> None:
+    assert [AGENT_MODES["tongyi"][name] for name in TONGYI_SWITCHES] == [True] * len(TONGYI_SWITCHES)
     assert [AGENT_MODES["strict"][name] for name in SWITCHES] == [False] * len(SWITCHES)
     assert [AGENT_MODES["as-published"][name] for name in SWITCHES] == [True] * len(SWITCHES)
 

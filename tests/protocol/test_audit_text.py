@@ -13,6 +13,7 @@ from cts_async.protocol.audit.text import (
     disclosure,
     normalised,
     spelled_numbers,
+    stands_in,
     units,
     vocabulary_of,
     with_years_in_digits,
@@ -253,3 +254,20 @@ def test_mark_of_thoughts_is_found_unless_the_intent_has_it(mark: str) -> None:
     assert disclosure(mark, STAY_Q, STAY, [SEASON]).marks
     assert not disclosure(mark, STAY_Q, f"what does {mark} mean", [SEASON]).marks
     assert not disclosure("in June <3, final analysis", STAY_Q, STAY, [SEASON]).marks
+
+
+@pytest.mark.parametrize(
+    ("reply", "query", "expected"),
+    [
+        ("hiking boots", "waterproof boots for hiking", True),
+        ("the boot", "waterproof boots", True),  # function words and endings do not count
+        ("red boots", "waterproof boots", False),
+        ("北京", "北京的天气", True),
+        ("上海", "北京的天气", False),
+        ("2024", "prices of 2024", True),
+        ("", "waterproof boots", False),
+        ("the", "the waterproof boots", False),  # it says nothing
+    ],
+)
+def test_reply_that_stands_in_the_query(reply: str, query: str, expected: bool) -> None:
+    assert stands_in(reply, query) is expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from interactcomp_runs import N, config_file, run_tasks
 from made_interactcomp import made_tasks
 from written_files import read_lines
 
+from cts_async.analysis.summary import summarise_run
 from cts_async.config import BudgetConfig, JudgeConfig
 from cts_async.engine.events import Events
 from cts_async.engine.journal import read_records
@@ -26,7 +28,11 @@ from cts_async.protocol.judge import LexicalJudge, MatchJudge, check_form
 from cts_async.protocol.rejudge import forecast_judging, plan_judging, run_judging
 from cts_async.protocol.views import JudgeView
 from cts_async.records import Nugget
+from cts_async.runs.selection import RunPath
 from cts_async.scorer import score_file
+from cts_async.tables.comparison import compare_runs, comparison_tables
+from cts_async.tables.rows import tables_of
+from cts_async.tables.summary import summary_json
 
 SYSTEMS = ("orig", "gold", "fake-k1")
 
@@ -185,3 +191,64 @@ def test_lexical_judge_wants_every_word_of_the_answer() -> None:
     ):
         judgment = asyncio.run(LexicalJudge(form="match").judge(None, JudgeView("q", nuggets, answer)))  # type: ignore[arg-type]
         assert judgment.coverage == (("answer", label),)
+
+
+def test_agent_says_how_sure_it_is_and_the_judge_never_reads_it(world: tuple[Path, dict[str, Path]]) -> None:
+    _, runs = world
+    for run in runs.values():
+        lines = list(read_lines(run / "results.jsonl"))
+        assert all("Confidence" not in line["answer"] for line in lines)
+        # The fake agent ends its answer so, and the digest of what the judge was asked has the answer without it.
+        seen: dict[str, float | None] = {}
+        for record in read_records(run / "steps.jsonl"):
+            if record["step"].startswith("search/turn/"):
+                last_line = record["response"]["text"].rpartition("\n")[2].removesuffix("</answer>")
+                name, _, percent = last_line.partition(": ")
+                seen[record["instance"]] = float(percent) if name == "Confidence" else None
+        assert {line["id"]: line["confidence"] for line in lines} == seen
+        prompt = (run / "prompts" / "agent.en.txt").read_text()
+        assert prompt.index("Confidence: NN") < prompt.index("## user")
+        assert (
+            json.loads((run / "run.json").read_text())["identity"]["prompts"]["agent.en"]
+            == sha256(prompt.encode()).hexdigest()
+        )
+
+
+def test_calibration_error_stands_in_summary_and_comparison(world: tuple[Path, dict[str, Path]]) -> None:
+    _, runs = world
+    compared = compare_runs([str(run) for run in runs.values()])
+    tables = {table.name: table for table in comparison_tables(compared, main_only=True, all_pairs=False)}
+    errors = {row["system"]: row["calibration_error"] for row in tables["confidence"].rows}
+    for system, run in runs.items():
+        lines = list(read_lines(run / "results.jsonl"))
+        stated = [line for line in lines if line["confidence"] is not None]
+        summary = summary_json(summarise_run(run))
+        assert (summary["confidence"]["n_answers"], summary["confidence"]["n_stated"]) == (N, len(stated))
+        # By hand, bin by bin.
+        gaps = 0.0
+        for low in range(0, 100, 20):
+            inside = [line for line in stated if low <= line["confidence"] < low + 20 + (low == 80)]
+            gaps += abs(sum(line["restore_score_100"] - line["confidence"] for line in inside))
+        assert summary["confidence"]["calibration_error"] == pytest.approx(gaps / len(stated))
+        assert errors[system] == summary["confidence"]["calibration_error"]
+        n_unstated = N - len(stated)
+        notices = [text for text in summary.get("notices", ()) if "state no confidence" in text]
+        assert len(notices) == bool(n_unstated)
+
+
+def test_scores_stand_by_domain(world: tuple[Path, dict[str, Path]]) -> None:
+    _, runs = world
+    compared = compare_runs([str(run) for run in runs.values()])
+    tables = {table.name: table for table in comparison_tables(compared, main_only=True, all_pairs=False)}
+    domains = [task["domain"] for task in made_tasks(N)]
+    assert [row["domain"] for row in tables["domains"].rows] == sorted(domains)
+    for row in tables["domains"].rows:
+        (id,) = [str(task["id"]) for task in made_tasks(N) if task["domain"] == row["domain"]]
+        (line,) = [line for line in read_lines(runs["orig"] / "results.jsonl") if line["id"] == id]
+        assert line["domain"] == row["domain"]
+        assert (row["n"], row["n_scored orig"], row["orig"]) == (1, 1, line["restore_score_100"])
+    exported = tables_of([RunPath(runs["orig"], named=True, by_path=True)])
+    assert [(row["id"], row["domain"]) for row in exported.instances] == [
+        (str(task["id"]), task["domain"]) for task in made_tasks(N)
+    ]
+    assert "confidence" in exported.instances[0]

@@ -131,7 +131,10 @@ def test_the_agent_s_prompt_shows_every_tag_and_ends_with_the_question(prompt: P
         assert f"</{tag}>" in prompt.text
     system, user = prompt.render(question="Who?", current_date="2026-01-31")
     assert "Current date: 2026-01-31" in system["content"] + user["content"]
-    assert user["content"].endswith("User: Who?")
+    if prompt.name == "agent.tongyi":
+        assert user["content"] == "Who?"  # as its model was trained
+    else:
+        assert user["content"].endswith("User: Who?")
 
 
 @pytest.mark.parametrize(

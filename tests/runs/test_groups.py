@@ -8,7 +8,9 @@ from typing import Any
 from made_runs import Row, changed_manifest, made_run
 
 from cts_async.runs.groups import comparable_runs
+from cts_async.runs.manifest import manifest_of
 from cts_async.runs.selection import RunPath, find_runs
+from cts_async.runs.settings import setting_of
 
 ROWS = [Row("q1", score=10.0)]
 
@@ -70,6 +72,20 @@ def test_an_agent_with_another_model_source_or_setting_is_another(tmp_path: Path
         "agent a; model web-1; max turns 10": ["orig+10"],
         "agent a; model web-2; max turns 20": ["orig+2"],
     }
+
+
+def test_whether_an_agent_may_ask_is_no_difference_between_agents(tmp_path: Path) -> None:
+    """The systems of one question: with the usual tools, which no run names, and with others."""
+    usual, others = {"search": "1", "visit": "1"}, {"search": "1", "weather": "2"}
+    run_of_agent(tmp_path, "orig", "a", day=3)
+    run_of_agent(tmp_path, "orig+ask3", "a", agent_tools=usual | {"ask": "1"})
+    run_of_agent(tmp_path, "weather", "a", day=2, agent_tools=others, agent={"max_turns": 3})
+    run_of_agent(tmp_path, "weather+ask3", "a", agent_tools=others | {"ask": "1"}, agent={"max_turns": 3})
+    runs = find_runs([str(tmp_path)])
+    settings = {run.path.name: setting_of(manifest_of(run.path)) for run in runs}
+    assert settings["orig"] == settings["orig+ask3"]
+    assert settings["weather"] == settings["weather+ask3"]
+    assert settings["orig"] != settings["weather"]
 
 
 def test_runs_that_name_no_agent_go_with_the_group_last_worked_on(tmp_path: Path) -> None:

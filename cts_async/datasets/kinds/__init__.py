@@ -30,6 +30,7 @@ from cts_async.datasets.io import (
     check_mapping,
     check_read_again,
     read_rows,
+    restriction_in,
     sha256_of,
     short,
     unreadable,
@@ -92,6 +93,11 @@ class Dataset:
     restriction: str = ""
     """Why its text must not be published, as a sentence without a full stop; "" if it may."""
 
+    @property
+    def has_right_answers(self) -> bool:
+        """Whether each query has one right answer, so that an answer is right or wrong."""
+        return self.judge_form == "match"
+
     def sha256(self) -> str:
         """Return the digest of the main file, or with further files that of their digests."""
         digest = sha256_of(self.path)
@@ -123,6 +129,8 @@ def make_dataset(
     notes: tuple[str, ...] = ()
     if gold is not None:
         gold_path, notes = gold.path, gold.notes
+        # Gold that was built from restricted data has its texts, whatever the queries are.
+        restriction = restriction or restriction_in(gold.path)
         if gold.left_out:
             instances = partial(_with_usable_gold, instances, gold)
     try:

@@ -66,7 +66,8 @@ def read_interactcomp(path: Path) -> Iterator[Instance]:
         question, answer = texts["question"], texts["answer"]
         nugget = Nugget("answer", ANSWER_IS[language_of(question)] + answer, ANSWER_WEIGHT)
         intent = f"{question}\n{texts['context']}"
-        yield Instance(id, intent, question, (nugget,), judged_query=question)
+        domain = texts["domain"]
+        yield Instance(id, intent, question, (nugget,), judged_query=question, domain=domain)
 
 
 def interactcomp_contents(dataset: Dataset, fields: Mapping[str, str] | None = None) -> Contents:

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from cts_async.analysis.diagnose import Diagnosis
 from cts_async.analysis.retrieval import TurnRetrieval
 from cts_async.analysis.summary import RunSummary
-from cts_async.pages.plots import questions, scores
+from cts_async.pages.plots import asking, questions, scores
 from cts_async.pages.plots.figure import (
     THEMES,
     Figure,
@@ -59,6 +59,8 @@ class Drawn:
 
     figures: tuple[Figure, ...]
     left_out: tuple[LeftOutFigure, ...]
+    in_chinese: tuple[Figure, ...] = ()
+    """Figures that there are with Chinese words, too: written as files for papers, and in no page."""
 
 
 def figures(
@@ -83,6 +85,9 @@ def figures(
     if diagnosed:
         for diagnosis in diagnosed.diagnosis.systems:
             caveats[diagnosis.system.label] = diagnosis.system.caveat
+        if diagnosed.asking:
+            for system in diagnosed.asking.systems:
+                caveats.setdefault(system.label, system.caveat)
     # One numbering for all figures, so that a system has the same colour in each.
     series = {label: place for place, label in enumerate(caveats)}
     seed = 0
@@ -90,7 +95,11 @@ def figures(
     if compared:
         seed = compared.seed
         candidates += _score_figures(compared, summaries, series)
+    chinese: list[Figure] = []
     if diagnosed:
+        if diagnosed.asking:
+            candidates.append(asking.question_worth(diagnosed.asking, series))
+            chinese += asking.in_chinese(diagnosed.asking, series)
         candidates += _question_figures(diagnosed.diagnosis, series)
     candidates += _turn_figures(turns, seed, judgments, embedded_talks)
     labels: dict[Caveat, list[str]] = defaultdict(list)
@@ -103,7 +112,7 @@ def figures(
             drawn.append(_with_marks(candidate, labels))
         else:
             left_out.append(candidate)
-    return Drawn(tuple(drawn), tuple(left_out))
+    return Drawn(tuple(drawn), tuple(left_out), tuple(_with_marks(figure, labels) for figure in chinese))
 
 
 def _score_figures(

@@ -167,6 +167,8 @@ class Scored:
     scores: Array
     """By row of the board (or of its common instances), NaN if there is none."""
     mean: Difference
+    asks: bool = False
+    """The agent may ask during its search."""
 
 
 def scored_systems(board: Board, judge: str, seed: int, *, common: bool = False) -> tuple[Scored, ...]:
@@ -193,6 +195,7 @@ def scored_systems(board: Board, judge: str, seed: int, *, common: bool = False)
             directory=entrant.directory,
             scores=column,
             mean=mean,
+            asks=entrant.max_asks > 0,
         )
         systems.append(system)
     return tuple(systems)

@@ -71,6 +71,8 @@ def _legend_entry(system: Scored) -> tuple[int, str]:
     """A system's place in the legend, and the name there."""
     if system.reference:
         return -1, "reference"
+    if not system.k and system.asks:
+        return 0, "the agent asks"
     if not system.k:
         return 0, "k unknown"
     return system.k, f"k = {system.k}"

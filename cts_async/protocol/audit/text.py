@@ -539,6 +539,12 @@ def disclosure(answer: str, query: str, intent: str, context: Sequence[str]) -> 
     )
 
 
+def stands_in(text: str, query: str) -> bool:
+    """True if a query has all content words of a text, which has some; English endings do not count."""
+    words, words_of_query = _content_words(text), _Words([query])
+    return bool(words) and all(words_of_query.has(word) for word in words)
+
+
 def mark_of_thoughts(text: str, intent: str) -> str:
     """Return the first mark of a model's thoughts in a text; "" if there is none, or if q* itself has one."""
     mark = _THOUGHT_MARKS.search(text)

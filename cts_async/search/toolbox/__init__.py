@@ -33,6 +33,8 @@ from cts_async.search.turn_format import (
 TOOL_STEP: Final = "search/tool/"
 """The steps of tools are named search/tool/TURN.CALL, and perhaps /PIECE."""
 MISSING: Final = "not in the journal"
+NO_TOOLS: Final = "none"
+"""What `--tools` has in the place of names for an agent without any."""
 
 # --- What became of a call
 
@@ -354,6 +356,7 @@ class Toolbox:
     """The tools of an agent, in the order in which its prompt describes them."""
 
     tools: tuple[Tool, ...]
+    """None where the agent answers from what it knows."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -375,10 +378,14 @@ class Toolbox:
 
     def share(self, service: str) -> float:
         """The share of calls that go there, for forecasts: each tool is assumed to be called as often as the others."""
+        if not self.tools:
+            return 0.0
         return sum(tool.service == service for tool in self.tools) / len(self.tools)
 
     def response_chars(self, settings: AgentSettings) -> float:
         """Estimate the characters of an average response."""
+        if not self.tools:
+            return 0.0
         return sum(tool.response_chars(settings) for tool in self.tools) / len(self.tools)
 
     def prompt_lines(self, prompt: str) -> str:
@@ -399,8 +406,10 @@ class Toolbox:
                     return tool.read(arguments)
                 except InvalidArguments as error:
                     return InvalidCall(str(error), requested.raw)
-        names = f"the only tool is {self.names[-1]}"
-        if len(self.names) > 1:
+        names = "there are no tools; answer"
+        if len(self.names) == 1:
+            names = f"the only tool is {self.names[0]}"
+        elif self.names:
             names = f"the tools are {', '.join(self.names[:-1])} and {self.names[-1]}"
         return InvalidCall(f"there is no tool {one_line(requested.tool)[:40]!r}; {names}", requested.raw)
 
@@ -425,7 +434,14 @@ class Toolbox:
 
 
 def open_toolbox(names: Sequence[str] = DEFAULT_TOOLS) -> Toolbox:
-    """Load the tools of these names. Raises UsageError for an unknown one, or a broken plug-in."""
+    """Load the tools of these names, or no tools for "none".
+
+    Raises UsageError for an unknown one, or a broken plug-in.
+    """
+    if list(names) == [NO_TOOLS]:
+        return Toolbox(())
+    if NO_TOOLS in names:
+        raise UsageError(f"--tools: {NO_TOOLS} is for an agent without tools; name it alone, or leave it out")
     tools: list[Tool] = []
     for name in names:
         if name in names[: len(tools)]:
@@ -442,7 +458,7 @@ def open_toolbox(names: Sequence[str] = DEFAULT_TOOLS) -> Toolbox:
                 hint = f"; did you mean {near!r}?"
             raise UsageError(f"--tools: no tool is called {name!r}{hint}") from None
     if not tools:
-        raise UsageError("--tools: name one tool at least")
+        raise UsageError(f"--tools: name one tool at least, or {NO_TOOLS}")
     return Toolbox(tuple(tools))
 
 
