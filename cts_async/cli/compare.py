@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cts_async.cli import options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cts_async.tables.table import DataTable
 
 
 def compare(
@@ -29,7 +34,10 @@ def compare(
     pairs: Annotated[bool, typer.Option("--pairs", help="Show every pair, even if there are many.")] = False,
     published: Annotated[
         bool,
-        typer.Option("--published", help="Compare with the published tables 2 to 11 of the paper instead."),
+        typer.Option(
+            "--published",
+            help="Compare with the published tables 2 to 11 of the paper (or of InteractComp's) instead.",
+        ),
     ] = False,
     all_versions: options.AllVersions = False,
     csv: options.CsvFolder = None,
@@ -50,6 +58,7 @@ def compare(
     Example: cts compare runs/hard518-* --published --csv tables
     """
     from cts_async.tables.comparison import compare_runs, comparison_json, comparison_tables, printed_notes
+    from cts_async.tables.interactcomp import is_interactcomp, ladder_json, ladder_of
     from cts_async.tables.table import show_tables, with_free_names
 
     compared = compare_runs(
@@ -62,7 +71,10 @@ def compare(
     )
     result = comparison_json(compared)
     lead: list[str] = []
-    if published:
+    if published and all(is_interactcomp(group.board) for group in compared.groups):
+        tables: Iterable[DataTable] = ladder_of(compared)
+        result["published"] = ladder_json(list(tables))
+    elif published:
         from cts_async.tables.published import published_json, published_lines, published_of, published_tables
 
         beside_paper = published_of(compared)

@@ -1,4 +1,4 @@
-"""`cts prompts`: the prompts of the roles: listed, shown, checked, and copied as a start for one's own."""
+"""`cts prompts`: the prompts of the roles: listed, shown, checked, copied as a start for one's own, or imported."""
 
 from __future__ import annotations
 
@@ -88,13 +88,24 @@ def check(folder: Folder, as_json: options.AsJson = False) -> None:
     Example: cts prompts check prompts/short
     """
     from cts_async.errors import EXIT_USAGE, InputError
-    from cts_async.protocol.prompts import PromptSet, prompt_files, read_prompt, remarks_on
+    from cts_async.protocol.prompts import (
+        PromptSet,
+        prompt_files,
+        read_prompt,
+        read_tool_lines,
+        remarks_on,
+    )
 
     sound: list[Prompt] = []
     problems: list[str] = []
-    for path in prompt_files(folder):
+    paths, tool_lines = prompt_files(folder), {}
+    try:
+        tool_lines = read_tool_lines(folder)
+    except InputError as error:
+        problems.append(str(error))
+    for path in paths:
         try:
-            sound.append(read_prompt(path))
+            sound.append(read_prompt(path, tool_lines=tool_lines))
         except InputError as error:
             problems.append(str(error))
     by_name = {prompt.name: prompt for prompt in sound}
@@ -161,6 +172,65 @@ def copy(
         replace_file(place / name, text.encode())
     check = unbroken(f"cts prompts check {quote(str(folder))}")
     print_line(f"{len(texts)} prompts copied to {folder}; check them with: {check}")
+
+
+@prompts.command("import", short_help="Take the prompts of a published agent from your clone of it.")
+def import_published(
+    source: Annotated[
+        str, typer.Argument(metavar="webdancer|tongyi", help="The published agent whose prompts are taken.")
+    ],
+    clone: Annotated[
+        Path, typer.Argument(metavar="CLONE", help="Your clone of github.com/Alibaba-NLP/DeepResearch.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="The new folder [default: prompts/NAME].")
+    ] = None,
+    accept_changed: Annotated[
+        bool, typer.Option("--accept-changed", help="Take texts that differ from those known here, too.")
+    ] = False,
+) -> None:
+    """Take prompts and descriptions of tools of a published agent from your clone of its public repository.
+
+    They become a folder of prompts as --prompts takes it: the agent's prompt, its page reader's, and the tools. Files of
+    the clone are only read: nothing in it is executed, and no link is followed. Each text is compared with the digest
+    of the version known here; imported.json says what was taken from where.
+
+    Example: cts prompts import tongyi DeepResearch && cts run --agent tongyi --prompts prompts/tongyi
+    """
+    from cts_async.cli.options import read_names
+    from cts_async.errors import UsageError, write_error
+    from cts_async.protocol.prompt_import import read_clone, sources
+    from cts_async.safe_files import replace_file
+
+    (source,) = read_names("NAME", [source], sources())
+    imported = read_clone(source, clone)
+    if imported.changed and not accept_changed:
+        places = ", ".join(f"{text.part} ({text.file})" for text in imported.changed)
+        raise UsageError(
+            f"{clone}: differs from the version that this was written after: {places}; read what it says now, and take "
+            "it with --accept-changed"
+        )
+    folder = out or Path("prompts", source)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise write_error(folder, error) from None
+    place = folder.resolve()
+    for name in imported.files:
+        if (place / name).is_symlink() or (place / name).exists():
+            raise UsageError(
+                f"{folder / name}: exists already; nothing was imported (--out DIR chooses another)"
+            )
+    for name, data in imported.files.items():
+        replace_file(place / name, data)
+    notes: list[str] = []
+    if imported.left_out:
+        notes.append(f"not taken, as there are no such tools here: {', '.join(imported.left_out)}")
+    for text in imported.changed:
+        notes.append(f"{text.file}: the text {text.part!r} differs from the version known here")
+    print_notes(notes)
+    use = unbroken(f"cts run --agent {source} --prompts {quote(str(folder))}")
+    print_line(f"{len(imported.taken)} texts of {source} imported to {folder}; use them with: {use}")
 
 
 def _prompts_in(folders: list[str] | None, config: Path | None) -> list[Prompt]:

@@ -42,6 +42,7 @@ from cts_async.tables.comparison import (
     reference_of,
 )
 from cts_async.tables.diagnosis import DiagnosisReport, board_losses, diagnose_board, losses_table
+from cts_async.tables.interactcomp import is_interactcomp, ladder_tables
 from cts_async.tables.output import counted
 from cts_async.tables.published import Published, compare_with_paper, is_hard518, published_tables
 from cts_async.tables.statistics import diagnosis_tables
@@ -409,6 +410,9 @@ def _tables_by_group(gathered: Gathered) -> Iterator[tuple[Group, DataTable]]:
                 yield "asking", table
         for table in diagnosis_tables(gathered.diagnosis.diagnosis):
             yield "questions", table
+    if gathered.board and gathered.compared and is_interactcomp(gathered.board):
+        for table in ladder_tables([(gathered.board, gathered.compared.judged[0].judge)]):
+            yield "published", table
     if gathered.published:
         for table in published_tables(gathered.published):
             yield "published", table

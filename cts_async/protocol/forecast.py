@@ -385,7 +385,7 @@ class _Estimates:
             prompt = plan.prompts.of(model).agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
             # Each turn reads all before it again: on average half of those there will be.
             opening = input_tokens(prompt.render(question=query, current_date=plan.current_date))
-            per_turn = turn + plan.toolbox.response_chars(plan.settings) * _per_char(query) + 2 * PER_MESSAGE
+            per_turn = turn + _response_chars(plan) * _per_char(query) + 2 * PER_MESSAGE
             inputs.append(opening + per_turn * (turns - 1) / 2)
         reply = (turn * (turns - 1) + final) / turns
         effort, latency_s = step_of(plan.specs[model], inputs, reply)
@@ -468,6 +468,15 @@ def _agent_tokens(plan: Plan) -> tuple[float, float]:
     return think + AROUND * 2, think + answer + AROUND
 
 
+def _response_chars(plan: Plan) -> float:
+    """Characters of an average tool response."""
+    settings = plan.settings
+    if plan.roles.visit is None:
+        # By words alone a page's passages are cut in every mode.
+        settings = replace(settings, whole_evidence=False)
+    return plan.toolbox.response_chars(settings)
+
+
 def judge_tokens(
     prompts: PromptSet,
     spec: ModelSpec,
@@ -513,10 +522,9 @@ def _assumptions(
         f"{PER_NUGGET:g} a nugget judged; no hidden reasoning"
     )
     if plan.searches and plan.roles.agent in plan.specs and plan.toolbox.tools:
-        response_chars = plan.toolbox.response_chars(plan.settings)
         yield (
             f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
-            f"gives back {response_chars:,.0f} characters, and every later turn reads them again"
+            f"gives back {_response_chars(plan):,.0f} characters, and every later turn reads them again"
         )
     if plan.searches and plan.roles.visit:
         often = "every other tool call" if plan.toolbox.share("visit") == 1 / 2 else "a visit"

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeVar, cast
 
-from cts_async.config import CommandConfig, DataConfig, RunConfig
+from cts_async.config import CommandConfig, DataConfig, RunConfig, suggestion
 from cts_async.custom import RoleName
 from cts_async.datasets import Dataset, open_dataset, sha256_of
 from cts_async.datasets.kinds import HumanPairs
@@ -632,7 +632,7 @@ def draft_plan(
     agent = specs.get(roles.agent)
     settings = _settings(config, agent)
     if not config.stop_after:
-        remarks += remarks_on_mode(settings)
+        remarks += remarks_on_mode(settings, roles, search)
     agent_prompt = config.agent_prompt
     if agent_prompt is None:
         agent_prompt = agent.agent_prompt if agent else "query"
@@ -733,8 +733,10 @@ def _as_begun(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
         "The run was begun with the agent in strict mode, and is finished so; "
         "--agent-mode as-published makes a new version."
     )
-    remarks = [text for text in plan.remarks if text not in remarks_on_mode(plan.settings)]
-    return replace(strict, remarks=(*remarks, *remarks_on_mode(strict.settings), remark))
+    remarks_before = remarks_on_mode(plan.settings, plan.roles, plan.search)
+    remarks = [text for text in plan.remarks if text not in remarks_before]
+    remarks += remarks_on_mode(strict.settings, plan.roles, plan.search)
+    return replace(strict, remarks=(*remarks, remark))
 
 
 def _today(settings: AgentSettings) -> str:
@@ -745,11 +747,26 @@ def _today(settings: AgentSettings) -> str:
     return date.today().isoformat()
 
 
-def remarks_on_mode(settings: AgentSettings) -> list[str]:
-    """Say which switches of the agent mode are on; nothing in strict mode."""
+def remarks_on_mode(settings: AgentSettings, roles: RoleNames, search: SearchPlan) -> list[str]:
+    """Say which switches of the agent mode are on, and which of them nothing here depends on; nothing in strict mode."""
     if not settings.switches:
         return []
-    return [f"Agent mode {settings.mode}: {', '.join(settings.switches)}."]
+    remarks = [f"Agent mode {settings.mode}: {', '.join(settings.switches)}."]
+    idle_reasons: dict[str, str] = {}
+    if roles.visit is None:
+        idle_reasons["whole_evidence"] = "no model reads pages; see --visit-model"
+        idle_reasons["shorter_pages"] = idle_reasons["whole_evidence"]
+        if not search.web:  # a page of the web is fetched whole all the same
+            idle_reasons["whole_pages"] = idle_reasons["whole_evidence"]
+    if search.engine.kind != "serper":
+        idle_reasons["bare_queries"] = "for Serper only"
+        idle_reasons["local_results"] = "for Serper only"
+    if search.reader.kind != "jina":
+        idle_reasons["plain_pages"] = "for Jina only"
+    idle = [f"{name} ({reason})" for name, reason in idle_reasons.items() if name in settings.switches]
+    if idle:
+        remarks.append(f"Without effect here: {', '.join(idle)}.")
+    return remarks
 
 
 def _n_resumed(plan: Plan, series: Mapping[System, Series], current_date: str) -> int:
@@ -950,8 +967,8 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
     settings: dict[str, Any] = {}
     if agent is not None:
         settings |= AGENT_MODES[_agent_mode(config, agent)]
-        settings |= {name: value for name, value in agent.agent.items() if name in AgentSettings.__slots__}
-        _check_switches(agent, settings)
+        _check_agent_table(agent)
+        settings |= {name: value for name, value in agent.agent.items() if name != "mode"}
     settings |= _typed_switches(config.agent_settings)
     if config.max_turns is not None:
         settings["max_turns"] = config.max_turns
@@ -960,6 +977,10 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
         room = agent.context_tokens - (output_limit(agent.params) or 0)
         settings["max_input_tokens"] = min(room, settings.get("max_input_tokens") or room)
     return AgentSettings(**settings)
+
+
+_AT_LEAST_ONE: Final = ("max_turns", "max_input_tokens")
+"""Settings without which there is no search; the others are numbers of characters or results."""
 
 
 def _agent_mode(config: RunConfig, agent: ModelSpec) -> str:
@@ -976,17 +997,29 @@ def _agent_mode(config: RunConfig, agent: ModelSpec) -> str:
     return str(mode)
 
 
-def _check_switches(agent: ModelSpec, settings: Mapping[str, Any]) -> None:
-    for name in ALL_SWITCHES:
-        if not isinstance(settings[name], bool):
-            raise UsageError(
-                f"{agent.name}: agent.{name} in cts.toml is {settings[name]!r}; write true or false"
-            )
-    minutes = settings.get("max_minutes")
-    if minutes is not None and not (type(minutes) in (int, float) and 0 < minutes < math.inf):
-        raise UsageError(
-            f"{agent.name}: agent.max_minutes in cts.toml is {minutes!r}; write a number of minutes above 0"
-        )
+def _check_agent_table(agent: ModelSpec) -> None:
+    """Raise UsageError for a setting that agents do not have, or whose value is of another type; not for `mode`."""
+    defaults = {setting.name: setting.default for setting in fields(AgentSettings)}
+    for name, value in agent.agent.items():
+        if name == "mode":
+            continue
+        place = f"{agent.name}: agent.{name} in cts.toml"
+        if name not in defaults:
+            # A misspelled switch would make another experiment than the one that was meant.
+            hint = suggestion(name, ("mode", *defaults))
+            raise UsageError(f"{place}: agents have no such setting{hint}")
+        if isinstance(defaults[name], bool):
+            if not isinstance(value, bool):
+                raise UsageError(f"{place} is {value!r}; write true or false")
+        elif name == "max_minutes":
+            if not (type(value) in (int, float) and 0 < value < math.inf):
+                raise UsageError(f"{place} is {value!r}; write a number of minutes above 0")
+        else:
+            least = 0
+            if name in _AT_LEAST_ONE:
+                least = 1
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise UsageError(f"{place} is {value!r}; write a whole number, {least} or more")
 
 
 def _typed_switches(texts: Iterable[str]) -> dict[str, bool]:
@@ -1002,6 +1035,8 @@ def _typed_switches(texts: Iterable[str]) -> dict[str, bool]:
         value = value.strip().lower()
         if value not in ("true", "false"):
             raise UsageError(f"--agent-setting {text}: write {name}=true or {name}=false")
+        if switches.get(name, value == "true") != (value == "true"):
+            raise UsageError(f"--agent-setting {name}: typed as true and as false; type one of them")
         switches[name] = value == "true"
     return switches
 

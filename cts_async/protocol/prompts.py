@@ -1,9 +1,10 @@
 """Role prompts: plain files, loaded, strictly rendered and hashed.
 
 A file `ROLE[.small].LANGUAGE.txt`, `agent.native.txt` or `agent.tongyi.txt`, has a `## system` and a `## user` section
-with `{field}` placeholders; only its role's declared fields are placeholders, any other brace is text. In an agent's
-prompt `{tools}` stands for the lines that describe its tools, which are part of the prompt and of its hash. A
-placeholder alone between `<tag>` and `</tag>` holds data: no value can open or close one of these tags (`fence`).
+with `{field}` placeholders; only its role's declared fields are placeholders, any other brace is text. A `## user`
+section alone sends no system message. In an agent's prompt `{tools}` stands for the lines that describe its tools, which
+are part of the prompt and of its hash; a user's folder may have lines of its own in `tools.jsonl`. A placeholder alone
+between `<tag>` and `</tag>` holds data: no value can open or close one of these tags (`fence`).
 
 The roles that a default `cts run` plays have a `.small` prompt, which fits the embedded model; it gets the ordinary
 prompt in all other roles.
@@ -23,17 +24,19 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal
 
 from cts_async.config import VARIANT, CommandConfig, RunConfig, SearchConfig, variant_of
-from cts_async.errors import InputError, UsageError, closest
+from cts_async.errors import InputError, UsageError, closest, cut_end
+from cts_async.foreign_json import as_object, as_text, loads
 from cts_async.llm.catalog import Catalogue
 from cts_async.llm.escaping import harmless
 from cts_async.llm.json_text import THOUGHT_TAGS
 from cts_async.records import AgentPrompt, JudgeForm, Language, language_of
 from cts_async.safe_files import open_file
 from cts_async.search.confidence import REQUEST
-from cts_async.search.toolbox import Toolbox, open_toolbox
+from cts_async.search.toolbox import Toolbox, every_tool, open_toolbox
 
 __all__ = [
     "FIELDS",
@@ -43,9 +46,11 @@ __all__ = [
     "choose_prompts",
     "load_prompts",
     "open_prompts",
+    "parse_prompt",
     "prompt_files",
     "read_folder",
     "read_prompt",
+    "read_tool_lines",
     "remarks_on",
     "shipped_folder",
 ]
@@ -83,6 +88,11 @@ JUDGE_PROMPTS: Final[Mapping[JudgeForm, str]] = {"nuggets": "judge", "match": "m
 
 MAX_BYTES: Final = 128 << 10
 """Of a user's prompt, which is sent with every call: 40 times the longest one shipped."""
+
+TOOLS_FILE: Final = "tools.jsonl"
+"""Of a user's folder: how its agent's prompts describe tools."""
+
+NO_LINES: Final[Mapping[str, str]] = MappingProxyType({})
 
 AS_PUBLISHED_FOLDER: Final = "as_published"
 """Of the shipped prompts: those that differ in a run as published."""
@@ -259,7 +269,7 @@ def load_prompts(directory: Path | None = None, toolbox: Toolbox | None = None) 
     files = sorted(directory.glob("*.txt"))
     if not files:
         raise InputError(directory, _NO_PROMPTS)
-    prompts = {path.stem: _parse_prompt(path, path.read_bytes(), toolbox=toolbox) for path in files}
+    prompts = {path.stem: parse_prompt(path, path.read_bytes(), toolbox=toolbox) for path in files}
     return PromptSet(directory, prompts)
 
 
@@ -354,7 +364,8 @@ def _read_options(options: Sequence[str]) -> tuple[Path | None, dict[str, Path]]
 
 def read_folder(directory: Path, variant: str = "", toolbox: Toolbox | None = None) -> PromptSet:
     """The prompts of a user's folder; other files in it are ignored. Raises InputError with the first mistake."""
-    prompts = {path.stem: read_prompt(path, variant, toolbox) for path in prompt_files(directory)}
+    files, tool_lines = prompt_files(directory), read_tool_lines(directory)
+    prompts = {path.stem: read_prompt(path, variant, toolbox, tool_lines) for path in files}
     return PromptSet(directory, prompts, frozenset(prompts))
 
 
@@ -374,9 +385,65 @@ def prompt_files(directory: Path) -> list[Path]:
     return paths
 
 
-def read_prompt(path: Path, variant: str = "", toolbox: Toolbox | None = None) -> Prompt:
-    """Read one file of a user's, which is no link and has at most MAX_BYTES. Raises InputError."""
+def read_prompt(
+    path: Path,
+    variant: str = "",
+    toolbox: Toolbox | None = None,
+    tool_lines: Mapping[str, str] = NO_LINES,
+) -> Prompt:
+    """Read one file of a user's, which is no link and has at most MAX_BYTES. Raises InputError.
+
+    `tool_lines` are those of its folder (`read_tool_lines`).
+    """
     _check_name(path)
+    return parse_prompt(path, _read_own(path), variant, toolbox, tool_lines)
+
+
+def read_tool_lines(directory: Path) -> dict[str, str]:
+    """The lines of a user's folder that describe tools in its agent's prompts, by the name of the tool.
+
+    They stand in `tools.jsonl`, and go into a prompt as they are, in the place of ours; other tools keep ours. Empty
+    without that file. Raises InputError.
+    """
+    path = directory / TOOLS_FILE
+    if not os.path.lexists(path):
+        return {}
+    try:
+        text = _read_own(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(path, f"is not UTF-8 text: {error.reason}") from None
+    tool_names = every_tool().names
+    lines: dict[str, str] = {}
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        name = described_tool(line)
+        if not name:
+            form = '{"type": "function", "function": {"name": ..., ...}}'
+            raise InputError(path, f"expected a JSON object: {form}", line=number)
+        if name not in tool_names:
+            near = closest(name, tool_names)
+            hint = f"there are {', '.join(tool_names)}"
+            if near:
+                hint = f"did you mean {near!r}?"
+            raise InputError(path, f"no tool is called {cut_end(name, 40)!r}; {hint}", line=number)
+        if name in lines:
+            raise InputError(path, f"describes {name} twice", line=number)
+        lines[name] = line.strip()
+    return lines
+
+
+def described_tool(line: str) -> str:
+    """The name of the tool that a line describes; "" if it describes none."""
+    try:
+        described = as_object(loads(line))
+    except ValueError:
+        return ""
+    return as_text(as_object(described.get("function")).get("name")) or ""
+
+
+def _read_own(path: Path) -> bytes:
+    """The content of a user's file, which is no link and has at most MAX_BYTES. Raises InputError."""
     try:
         # The folder itself may be reached through a link: it was named by the user.
         real_path = Path(os.path.realpath(path.parent), path.name)
@@ -386,7 +453,7 @@ def read_prompt(path: Path, variant: str = "", toolbox: Toolbox | None = None) -
         raise InputError(path, f"cannot be read: {error.strerror or error}") from None
     if len(data) > MAX_BYTES:
         raise InputError(path, f"is longer than {MAX_BYTES >> 10} KiB, which would be sent with every call")
-    return _parse_prompt(path, data, variant, toolbox)
+    return data
 
 
 def remarks_on(prompts: PromptSet, languages: Iterable[Language] = ("en", "zh")) -> Iterator[str]:
@@ -422,7 +489,13 @@ def _check_name(path: Path) -> None:
     raise InputError(path, problem)
 
 
-def _parse_prompt(path: Path, data: bytes, variant: str = "", toolbox: Toolbox | None = None) -> Prompt:
+def parse_prompt(
+    path: Path,
+    data: bytes,
+    variant: str = "",
+    toolbox: Toolbox | None = None,
+    tool_lines: Mapping[str, str] = NO_LINES,
+) -> Prompt:
     """Read the content of a prompt's file. Raises InputError with its first mistake."""
     _check_name(path)
     try:
@@ -432,7 +505,7 @@ def _parse_prompt(path: Path, data: bytes, variant: str = "", toolbox: Toolbox |
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(path, f"is not UTF-8 text: {error.reason}", line=line) from None
     if _role_of(path.stem) == "agent":
-        text = _with_tools(path, text, toolbox or open_toolbox())
+        text = _with_tools(path, text, toolbox or open_toolbox(), tool_lines)
     return _parse_text(path, text, variant)
 
 
@@ -442,8 +515,10 @@ def _parse_text(path: Path, text: str, variant: str) -> Prompt:
     fields = FIELDS[role]
     before, *sections = _HEADER.split(text)
     headers, contents = sections[::2], sections[1::2]
-    if before.strip() or headers != ["system", "user"]:
-        raise InputError(path, "expected exactly a '## system' and then a '## user' section")
+    if before.strip() or headers not in (["system", "user"], ["user"]):
+        raise InputError(
+            path, "expected exactly a '## system' and then a '## user' section, or the second alone"
+        )
     for line, content in enumerate(text.split("\n"), 1):
         for name in re.findall(r"\{\s*([A-Za-z_]+)\s*\}", content):
             _check_field(path, line, role, name, f"{{{name}}}" in content)
@@ -463,13 +538,20 @@ def _parse_text(path: Path, text: str, variant: str) -> Prompt:
 _TOOLS_PLACE: Final = "{tools}"
 
 
-def _with_tools(path: Path, text: str, toolbox: Toolbox) -> str:
+def _with_tools(path: Path, text: str, toolbox: Toolbox, tool_lines: Mapping[str, str]) -> str:
     """The agent's prompt with the lines of its tools. Raises InputError if it has its own of others.
 
     A prompt that names the usual tools itself is one of before there were others.
     """
     if _TOOLS_PLACE in text:
-        return text.replace(_TOOLS_PLACE, toolbox.prompt_lines(path.stem))
+        lines: list[str] = []
+        for tool in toolbox.tools:
+            line = tool.prompt_line(path.stem)
+            # Small prompts show examples of calls there, not descriptions.
+            if tool.name in tool_lines and ".small." not in path.name:
+                line = tool_lines[tool.name]
+            lines.append(line)
+        return text.replace(_TOOLS_PLACE, "\n".join(lines))
     if toolbox.is_default or not toolbox.tools:
         return text
     names = ",".join(toolbox.names)

@@ -11,6 +11,7 @@ from cts_async.records import DEFAULT_TOOLS
 from cts_async.runs.manifest import Manifest
 from cts_async.search.tools import ALL_SWITCHES, AgentSettings, recorded_settings
 
+_USUAL_TOOLS: Final = ", ".join(DEFAULT_TOOLS)
 ASK_TOOL: Final = "ask"
 """The tool by which an agent asks the user."""
 
@@ -44,25 +45,27 @@ def setting_of(manifest: Manifest) -> dict[str, str]:
             setting[facet.replace("_", " ")] = _shown(value)
     if identity.agent:
         setting["agent mode"] = _agent_mode(recorded_settings(identity.agent))
-    tools = _tools_of_group(manifest.raw_identity.get("agent_tools"))
-    if tools is not None:
-        setting["tools"] = _shown(tools)
+        setting["tools"] = _tools_of_group(manifest.raw_identity.get("agent_tools"))
     if "tools" in manifest.raw_identity:
         setting["web"] = _shown(manifest.raw_identity["tools"])
     return setting
 
 
-def _tools_of_group(tools: Any) -> Any:
-    """Return an agent's tools but for questions to the user; None for the usual ones, which are not recorded.
+def _tools_of_group(tools: Any) -> str:
+    """Return an agent's tools but for questions to the user; the usual ones are not recorded (`tools` is None).
 
     Whether an agent may ask is what systems of one group differ in.
     """
+    if tools is None:
+        return _USUAL_TOOLS
     if not isinstance(tools, dict):
-        return tools
+        return _shown(tools)
     others = {name: version for name, version in tools.items() if name != ASK_TOOL}
+    if not others:
+        return "none"
     if ASK_TOOL in tools and others.keys() == set(DEFAULT_TOOLS):
-        return None
-    return others
+        return _USUAL_TOOLS
+    return _shown(others)
 
 
 def _agent_mode(settings: AgentSettings) -> str:

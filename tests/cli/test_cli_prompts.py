@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fake_clone import SEARCH_LINE, VISIT_LINE, make_clone
 from fake_provider import Remote, provider_process
 from typed_commands import Cts
 
@@ -294,3 +295,66 @@ def test_check_names_every_mistake_and_what_may_not_be_meant(cts: Cts) -> None:
     found = json.loads(cts("prompts", "check", "mine", "--json").out)
     assert [f"cts: {problem}" for problem in found["problems"]] == problems
     assert [row["name"] for row in found["prompts"]] == ["clarify.zh", "rewrite.en"]
+
+
+def test_prompts_of_a_published_agent_are_imported_from_a_clone_and_used(cts: Cts, tmp_path: Path) -> None:
+    make_clone(tmp_path / "clone")
+    done = cts("prompts", "import", "tongyi", "clone")
+    # The words of this clone are not those of the public repository.
+    assert (done.code, Path("prompts").exists()) == (2, False)
+    assert done.err.startswith(
+        "cts: clone: differs from the version that this was written after: system (inference/prompt.py), extractor "
+    )
+    done = cts("prompts", "import", "tongyi", "clone", "--accept-changed")
+    assert done.code == 0, done.err
+    assert "note: not taken, as there are no such tools here: PythonInterpreter" in done.err
+    assert "note: inference/prompt.py: the text 'system' differs from the version known here" in done.err
+    assert done.out == (
+        "4 texts of tongyi imported to prompts/tongyi; use them with: cts run --agent tongyi --prompts prompts/tongyi\n"
+    )
+    checked = cts("prompts", "check", "prompts/tongyi", "--json")
+    assert (checked.code, json.loads(checked.out)["problems"]) == (0, [])
+    shown = cts("prompts", "show", "agent.tongyi", "--prompts", "prompts/tongyi")
+    assert f"<tools>\n{SEARCH_LINE}\n{VISIT_LINE}\n</tools>\n\nCurrent date: {{current_date}}" in shown.out
+    again = cts("prompts", "import", "tongyi", "clone", "--accept-changed")
+    assert again.code == 2
+    assert again.err.startswith("cts: prompts/tongyi/agent.tongyi.txt: exists already; nothing was imported")
+    done = cts("prompts", "import", "webdancer", "clone", "--accept-changed", "--out", "own/dancer")
+    assert done.code == 0, done.err
+    assert sorted(path.name for path in Path("own/dancer").iterdir()) == [
+        "agent.native.txt",
+        "imported.json",
+        "tools.jsonl",
+        "visit.en.txt",
+        "visit.zh.txt",
+    ]
+
+
+def test_what_is_no_clone_is_said_in_one_line(cts: Cts, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "empty").mkdir()
+    clone = make_clone(tmp_path / "clone")
+    (clone / "inference/prompt.py").write_text("def f(:\n")
+    repository = "https://github.com/Alibaba-NLP/DeepResearch"
+    for words, problem in (
+        (("webdancer", "none"), f"cts: none: no such folder: expected a clone of {repository}\n"),
+        (("webdancer", "file"), f"cts: file: is no folder: expected a clone of {repository}\n"),
+        (
+            ("webdancer", "empty"),
+            f"cts: empty: is no clone of {repository}: looked for "
+            "WebAgent/WebDancer/demos/assistant_qwq_chat.py and WebDancer/demos/assistant_qwq_chat.py\n",
+        ),
+        (("tongyi", "clone"), "cts: clone/inference/prompt.py:1: is no Python file: invalid syntax\n"),
+        (("tongy", "clone"), "cts: NAME tongy: must be one of webdancer, tongyi; did you mean tongyi?\n"),
+    ):
+        done = cts("prompts", "import", *words)
+        assert (done.code, done.err) == (2, problem)
+    assert not Path("prompts").exists()
+
+
+def test_mistake_in_descriptions_of_tools_is_a_problem_of_the_folder(cts: Cts, tmp_path: Path) -> None:
+    write(tmp_path / "own", "clarify", MARK)
+    (tmp_path / "own/tools.jsonl").write_text("{}\n")
+    done = cts("prompts", "check", "own")
+    assert done.code == 2
+    assert 'cts: own/tools.jsonl:1: expected a JSON object: {"type": "function"' in done.err

@@ -84,9 +84,22 @@ def test_each_switch_can_be_set_by_itself_as_an_option_and_in_the_catalogue(tmp_
     [
         ({"agent_settings": ("free_ends=true",)}, "", "did you mean 'free_end'"),
         ({"agent_settings": ("free_end",)}, "", "write free_end=true or free_end=false"),
+        ({"agent_settings": ("free_end=true", "free-end=False")}, "", "free_end: typed as true and as false"),
         ({"agent_settings": ("max_turns=3",)}, "", "no switch is called 'max_turns'"),
         ({}, '[models.webdancer]\nagent = { mode = "published" }\n', "agent.mode in cts.toml is 'published'"),
         ({}, "[models.webdancer]\nagent = { free_end = 1 }\n", "agent.free_end in cts.toml is 1"),
+        (
+            {},
+            "[models.webdancer]\nagent = { free_ends = true }\n",
+            "agent.free_ends .* did you mean 'free_end'",
+        ),
+        (
+            {},
+            '[models.webdancer]\nagent = { max_turns = "9" }\n',
+            "agent.max_turns .* whole number, 1 or more",
+        ),
+        ({}, "[models.webdancer]\nagent = { max_turns = 0 }\n", "agent.max_turns .* whole number, 1 or more"),
+        ({}, "[models.webdancer]\nagent = { page_chars = true }\n", "agent.page_chars .* number, 0 or more"),
         (
             {},
             "[models.webdancer]\nagent = { max_minutes = 0 }\n",
@@ -221,6 +234,30 @@ def test_runs_of_different_modes_are_not_compared_as_one_setting(tmp_path: Path)
     assert not settings_agree(settings[0], settings[1])
     # A run of 0.13 has recorded no mode, and is strict.
     assert settings_agree(settings[0], settings[0])
+
+
+def test_switches_that_nothing_here_depends_on_are_named(tmp_path: Path) -> None:
+    """The documents of the sample are on disk, and read by their words unless a model is named for that."""
+
+    def idle(**options: Any) -> list[str]:
+        remarks = planned(tmp_path, **options).remarks
+        return [remark for remark in remarks if remark.startswith("Without effect here")]
+
+    by_words = "no model reads pages; see --visit-model"
+    web = "bare_queries (for Serper only), plain_pages (for Jina only)"
+    assert idle() == [f"Without effect here: whole_evidence ({by_words}), whole_pages ({by_words}), {web}."]
+    assert idle(visit_model="m") == [f"Without effect here: {web}."]
+    assert idle(agent_mode="strict", agent_settings=("free_end=true",)) == []
+    begun(planned(tmp_path, agent_mode="strict"))
+    # It is finished in strict mode, in which no switch is on.
+    assert idle() == []
+
+
+def test_forecast_has_uncut_evidence_only_where_a_model_reads_pages(tmp_path: Path) -> None:
+    # Half the calls bring 10 results of 320 characters; the others passages of 4,300, or uncut evidence of 2,300.
+    for options, chars in (({}, "3,750"), ({"visit_model": "m"}, "2,750")):
+        assumptions = forecast(planned(tmp_path, **options), {}).assumptions
+        assert [text for text in assumptions if f"each tool gives back {chars} characters" in text]
 
 
 def test_plan_says_the_mode_and_forecasts_its_texts(tmp_path: Path) -> None:

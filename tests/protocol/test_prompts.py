@@ -23,9 +23,9 @@ from cts_async.protocol.prompts import (
     FIELDS,
     MAX_BYTES,
     Prompt,
-    _parse_prompt,
     load_prompts,
     open_prompts,
+    parse_prompt,
     read_folder,
     remarks_on,
 )
@@ -299,7 +299,7 @@ def test_language_that_a_folder_does_not_cover_is_said_where_it_occurs(tmp_path:
 def test_fields_that_are_not_alone_between_tags_are_found() -> None:
     assert [one.name for one in EVERY if one.unfenced] == []
     text = PROMPTS.text("rewrite.en").replace("<qa_pairs>", "Pairs: <qa_pairs>x")
-    assert _parse_prompt(Path("rewrite.en.txt"), text.encode()).unfenced == ["qa_pairs"]
+    assert parse_prompt(Path("rewrite.en.txt"), text.encode()).unfenced == ["qa_pairs"]
 
 
 def test_model_with_other_prompts_is_opened_once(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from fake_clone import SEARCH_LINE, VISIT_LINE, make_clone
 from fake_web import served
 
 from cts_async.config import RunConfig
@@ -21,6 +22,7 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.model import input_tokens
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.plan import make_plan
+from cts_async.protocol.prompt_import import read_clone
 from cts_async.protocol.run import run_plan
 from cts_async.runs.open_run import whole_run
 from cts_async.runs.results import latest_results
@@ -295,3 +297,20 @@ def test_strict_mode_differs_in_every_text_of_a_tool(tmp_path: Path) -> None:
     assert messages[6]["content"] == INVENTS.partition("\n<tool_response>")[0]
     assert demo.jina[0][3] == "application/json"
     assert "the rest is left out here" in demo.extractor[0]["messages"][-1]["content"]
+
+
+def test_imported_prompts_are_what_agent_and_extractor_are_sent(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    for name, data in read_clone("webdancer", make_clone(tmp_path / "clone")).files.items():
+        (own / name).write_bytes(data)
+    demo = Demo([VISITS, ANSWERS])
+    searched(tmp_path, demo, prompts=(str(own),))
+    system, user = demo.agent[0]["messages"]
+    assert system["content"].startswith("You seek. Give up never.\n\nIt is [2026-11-26] now.\n\n# Tools\n\n")
+    assert f"\n<tools>\n{SEARCH_LINE}\n{VISIT_LINE}\n</tools>\n" in system["content"]
+    assert user["content"].endswith("</tool_call>\n\nUser: When was it built?")
+    (request,) = demo.extractor
+    (message,) = request["messages"]
+    assert message["content"].startswith("Read this:\nTitle: The tower\n\nURL Source: ")
+    assert message["content"].endswith('\n\nFor this: its year\n{\n  "evidence": "string"\n}')

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from fake_clone import SEARCH_LINE, VISIT_LINE, make_clone
 from fake_web import served
 
 from cts_async.config import RunConfig
@@ -21,6 +22,7 @@ from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.model import input_tokens
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.plan import make_plan
+from cts_async.protocol.prompt_import import read_clone
 from cts_async.protocol.run import run_plan
 from cts_async.runs.open_run import whole_run
 from cts_async.runs.results import latest_results
@@ -265,3 +267,30 @@ def test_search_ends_when_its_calls_have_taken_its_minutes_also_when_resumed(tmp
     directory = searched(tmp_path, again, table=table)
     (line,) = latest_results(directory / "results.jsonl").values()
     assert (line["error"]["kind"], again.agent) == ("no_answer", [])
+
+
+def test_imported_prompts_are_what_agent_and_summariser_are_sent(tmp_path: Path) -> None:
+    imported = read_clone("tongyi", make_clone(tmp_path / "clone"))
+    own = tmp_path / "own"
+    own.mkdir()
+    for name, data in imported.files.items():
+        (own / name).write_bytes(data)
+    program = Program([TWO_CALLS, ANSWERS], page="Built in 1889.")
+    directory = searched(tmp_path, program, prompts=(str(own),))
+    assert program.agent[0]["messages"] == [
+        {
+            "role": "system",
+            "content": f"You research deeply.\n\n# Tools\n\n<tools>\n{SEARCH_LINE}\n{VISIT_LINE}\n</tools>\n\n"
+            "Current date: 2026-11-26",
+        },
+        {"role": "user", "content": "When was it built?"},
+    ]
+    (summary,) = program.summariser
+    assert summary["messages"] == [{"role": "user", "content": "Read Built in 1889. for its year."}]
+    assert directory.name.endswith("+prompts-own")
+    assert SEARCH_LINE in (directory / "prompts/agent.tongyi.txt").read_text()
+    assert audit_run(directory).held
+    # As a named set for the players that are named with it.
+    named = Program([ANSWERS])
+    searched(tmp_path, named, prompts=(f"theirs={own}",), agent="tongyi@theirs", runs_dir=tmp_path / "named")
+    assert named.agent[0]["messages"] == program.agent[0]["messages"]

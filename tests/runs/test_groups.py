@@ -88,6 +88,20 @@ def test_whether_an_agent_may_ask_is_no_difference_between_agents(tmp_path: Path
     assert settings["orig"] != settings["weather"]
 
 
+def test_an_agent_with_other_tools_is_another_one(tmp_path: Path) -> None:
+    agent = {"max_turns": 10}
+    run_of_agent(tmp_path, "orig", "a", day=3, agent=agent)
+    run_of_agent(
+        tmp_path, "orig+ask3", "a", agent=agent, agent_tools={"search": "1", "visit": "1", "ask": "1"}
+    )
+    run_of_agent(tmp_path, "none", "a", day=2, agent=agent, agent_tools={})
+    run_of_agent(tmp_path, "none+ask3", "a", agent=agent, agent_tools={"ask": "1"})
+    assert grouped(tmp_path) == {
+        "agent a; tools search, visit": ["orig", "orig+ask3"],
+        "agent a; tools none": ["none", "none+ask3"],
+    }
+
+
 def test_runs_that_name_no_agent_go_with_the_group_last_worked_on(tmp_path: Path) -> None:
     """A run of an earlier version, which recorded less, goes with the group that it does not contradict."""
     run_of_agent(tmp_path, "orig+a", "a", day=1, agent={"max_turns": 20})
