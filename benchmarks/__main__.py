@@ -25,6 +25,7 @@ BY_NAME = (
     "faults",
     "refusals",
     "matching",
+    "agent_switches",
     "coverage",
     "power",
     "viewer",

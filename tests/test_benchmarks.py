@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks.__main__ import BY_NAME, QUICK
+from benchmarks.agent_switches import COLUMNS, Searches, searches_of, unused_switches
 from benchmarks.cluster_crash import most_at_once, paid_again
 from benchmarks.faults import too_early
 from benchmarks.shared import endpoint
@@ -21,7 +22,7 @@ from benchmarks.shared.fakes import Seen
 from benchmarks.shared.judging import judge_world
 from benchmarks.shared.memory import Peak
 from benchmarks.shared.process import ChildFailed, Spent, marginal_us, spent_by
-from benchmarks.shared.result import Result, Row
+from benchmarks.shared.result import Result, Row, Table
 from benchmarks.shared_limit import fullest, wait_s
 from cts_async.datasets import open_dataset, read_gold
 from cts_async.engine.journal import read_records
@@ -164,3 +165,60 @@ def test_fullest_window_and_wait_are_read_from_arrivals() -> None:
     assert fullest([0.0, 0.5, 0.9, 1.0, 1.4, 1.45], 1.0) == 5
     assert fullest([0.0, 2.0], 1.0) == 1
     assert wait_s([0.0, 1.0, 60.0, 64.0], 2) == pytest.approx(61.5)
+
+
+def test_table_is_markdown_and_a_short_row_is_filled_up() -> None:
+    result = Result("t", table=Table(("a", "b", "c"), [["1", "2", "3"], ["x", "why"]]))
+    assert result.text().splitlines()[1:] == [
+        "| a | b | c |",
+        "| --- | --- | --- |",
+        "| 1 | 2 | 3 |",
+        "| x | why |  |",
+    ]
+    assert result.json()["table"] == [{"a": "1", "b": "2", "c": "3"}, {"a": "x", "b": "why"}]
+
+
+def write_searches(run: Path, turns: dict[str, list[str]], **search: object) -> Path:
+    """A finished run: each turn took 100 tokens and gave 10, and its second attempt was taken."""
+    run.mkdir()
+    records: list[dict[str, object]] = []
+    for instance, texts in turns.items():
+        for number, text in enumerate(texts, 1):
+            usage = {"input": 100, "output": 10}
+            record = {"key": f"{instance}{number}", "ok": True, "instance": instance}
+            record |= {"step": f"search/turn/{number}", "response": {"text": text}}
+            records.append(record | {"usage": usage, "attempts": 2})
+        query = {"key": f"{instance}q", "ok": True, "instance": instance, "step": "search/tool/1.1/query/1"}
+        records.append(query | {"response": {"hits": []}})
+    (run / "steps.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    result = {"search": {"tools": {"searches": 3, "visits": 1}} | search}
+    (run / "results.jsonl").write_text("".join(json.dumps(result) + "\n" for _ in turns))
+    (run / "summary.json").write_text('{"mean": 12.34}')
+    return run
+
+
+def test_searches_of_a_mode_are_counted_and_compared_turn_by_turn(tmp_path: Path) -> None:
+    turns = {"a": ["t1", "t2"], "b": ["t1"]}
+    strict = searches_of("strict", write_searches(tmp_path / "strict", turns, forced=True))
+    free = searches_of("free_end", write_searches(tmp_path / "free", turns | {"a": ["t1"]}, unanswered=True))
+    # Three turns of two attempts each; of three searches and a visit for each of two instances eight calls.
+    assert strict.row(strict) == ["strict", "-", "6", "8", "300", "30", "2", "0", "12.3"]
+    assert free.row(strict) == ["`free_end`", "1 of 2", "4", "8", "200", "20", "0", "2", "12.3"]
+    assert len(COLUMNS) == len(free.row(strict))
+
+
+def test_switches_without_effect_on_the_sample_world_are_told_with_the_reason() -> None:
+    def unused(turn: str) -> dict[str, str]:
+        return unused_switches(Searches("strict", {"a": [turn]}, 1, 0, 0, 0, 0, 0, 0.0))
+
+    call = '<tool_call>{"name": "search", "arguments": {"query": ["ferry"]}}</tool_call>'
+    idle = unused(f"I search.</think>{call}")
+    assert sorted(idle) == [
+        *("bare_queries", "calls_after_thoughts", "plain_pages", "raw_addresses"),
+        *("whole_pages", "whole_snippets"),
+    ]
+    assert "411 characters" in idle["whole_pages"]
+    # After an invented response the demo reads on, and makes the later call.
+    assert "calls_after_thoughts" not in unused(
+        f"{call}<tool_response>made up</tool_response><think>Next.</think>{call.replace('ferry', 'tram')}"
+    )

@@ -113,7 +113,17 @@ def test_metadata_has_every_extra_and_two_scripts_for_one_command(wheel: Path) -
         Path(name).name: packed.read(name).decode() for name in packed.namelist() if ".dist-info/" in name
     }
     extras = re.findall(r"^Provides-Extra: (.+)$", info["METADATA"], re.MULTILINE)
-    assert set(extras) == {"agents", "bertscore", "dev", "local", "ltr", "plots", "ray", "retrieval"}
+    assert set(extras) == {
+        "agents",
+        "bertscore",
+        "dev",
+        "local",
+        "ltr",
+        "plots",
+        "ray",
+        "retrieval",
+        "tokenizer",
+    }
     scripts = configparser.ConfigParser()
     scripts.read_string(info["entry_points.txt"])
     started = dict(scripts["console_scripts"])

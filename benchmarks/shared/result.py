@@ -29,19 +29,40 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """Figures by column, as cells that are printed as they are. A shorter row ends with a text."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def markdown(self) -> list[str]:
+        """The table's lines in Markdown."""
+        lines = [_markdown_line(self.columns), _markdown_line(["---"] * len(self.columns))]
+        for row in self.rows:
+            missing = [""] * (len(self.columns) - len(row))
+            lines.append(_markdown_line([*row, *missing]))
+        return lines
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
-    """A benchmark's rows; `skipped` says why there are none, `remarks` are lines below the table."""
+    """A benchmark's rows, or its table; `skipped` says why there are none, `remarks` are lines below them."""
 
     title: str
     rows: Sequence[Row] = ()
     remarks: Sequence[str] = ()
     skipped: str = ""
+    table: Table | None = None
 
     def text(self) -> str:
         if self.skipped:
             return f"{self.title}\n  skipped: {self.skipped}"
         width = max((len(row.name) for row in self.rows), default=0)
-        return "\n".join([self.title, *(_line(row, width) for row in self.rows), *self._remarks()])
+        lines = [self.title]
+        lines += [_line(row, width) for row in self.rows]
+        if self.table is not None:
+            lines += self.table.markdown()
+        return "\n".join(lines + self._remarks())
 
     def json(self) -> dict[str, Any]:
         rows = [
@@ -54,10 +75,22 @@ class Result:
             }
             for row in self.rows
         ]
-        return {"title": self.title, "rows": rows, "remarks": list(self.remarks), "skipped": self.skipped}
+        document = {
+            "title": self.title,
+            "rows": rows,
+            "remarks": list(self.remarks),
+            "skipped": self.skipped,
+        }
+        if self.table is not None:
+            document["table"] = [dict(zip(self.table.columns, row, strict=False)) for row in self.table.rows]
+        return document
 
     def _remarks(self) -> list[str]:
         return [f"  {remark}" for remark in self.remarks]
+
+
+def _markdown_line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _line(row: Row, width: int) -> str:

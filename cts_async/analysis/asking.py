@@ -15,7 +15,7 @@ from math import isnan
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from cts_async.analysis.board import Board
+from cts_async.analysis.board import Board, newest_directories
 from cts_async.analysis.compare import PairTest, compare_family
 from cts_async.analysis.stats import (
     Difference,
@@ -294,10 +294,9 @@ def way_of(run: FinishedRun) -> Way | None:
     return None
 
 
-def analyse_asking(
-    board: Board, judge: str | None, *, newest: Collection[Path], seed: int = 0
-) -> Asking | None:
+def analyse_asking(board: Board, judge: str | None, *, seed: int = 0) -> Asking | None:
     """Analyse the newest runs of a board; None if nothing was asked during a search, and no answers were given late."""
+    newest = newest_directories(board)
     runs_by_way: dict[Way, list[FinishedRun]] = {way: [] for way in _ORDER}
     for entrant in board.entrants:
         way = way_of(entrant)

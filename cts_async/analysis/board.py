@@ -18,8 +18,9 @@ import numpy as np
 from cts_async.errors import UsageError
 from cts_async.records import Coverage
 from cts_async.runs.finished import FinishedRun, Item, JudgedLabels, with_distinct_labels
+from cts_async.runs.groups import version_layers
 from cts_async.runs.manifest import ORIG
-from cts_async.runs.selection import join_first
+from cts_async.runs.selection import RunPath, join_first
 from cts_async.scorer import restore_score_100
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -147,6 +148,14 @@ def _remarks_on_settings(entrants: Sequence[FinishedRun], rows: _Rows) -> Iterat
         if len(published) < len(entrants):
             labels = join_first(published)
         yield f"Made with --as-published: {labels}."
+    labels_by_mode: dict[str, list[str]] = {}
+    for entrant in entrants:
+        if entrant.agent_mode:
+            labels_by_mode.setdefault(entrant.agent_mode, []).append(entrant.label)
+    # Only runs that were both named by their paths stand side by side in different modes.
+    if len(labels_by_mode) > 1:
+        modes = [f"{mode} ({join_first(labels)})" for mode, labels in labels_by_mode.items()]
+        yield f"Agent modes differ, and with them what a difference is due to: {'; '.join(modes)}."
     sharing = [entrant.label for entrant in entrants if entrant.shares_sampled]
     if sharing:
         yield (
@@ -159,6 +168,12 @@ def _remarks_on_settings(entrants: Sequence[FinishedRun], rows: _Rows) -> Iterat
             f"Weights differ between runs, so not all were judged by the same gold: {differences}. Scores are "
             "recomputed with the weights named first."
         )
+
+
+def newest_directories(board: Board) -> set[Path]:
+    """Return the directories of the newest version of each run: what counts runs together must not count older ones."""
+    layers = version_layers(RunPath(entrant.directory, named=False) for entrant in board.entrants)
+    return {run.path for layer in layers[:1] for run in layer}
 
 
 def notes_on_origs(board: Board, baseline: str) -> Iterator[str]:

@@ -269,7 +269,10 @@ def _read_over(below: Catalogue, rows: dict[str, dict[str, Any]], file: Path) ->
     """Return the catalogue with the tables of a file over it, which become part of `rows`."""
     tables, specs = read_tables(file), dict(below.models)
     for name, row in tables["models"].items():
-        rows[name] = merge_table(rows.get(name), f"models.{name}", row, file)
+        merged = merge_table(rows.get(name), f"models.{name}", row, file)
+        if "agent" in row:
+            merged = _with_tokenizer_path(merged, file)
+        rows[name] = merged
         limits_fixed = not _LIMITS.isdisjoint(row)
         if name in specs and specs[name].limits_fixed:
             limits_fixed = True
@@ -280,6 +283,14 @@ def _read_over(below: Catalogue, rows: dict[str, dict[str, Any]], file: Path) ->
     # Checked last: a role may be played by a model of the same file.
     roles = {**below.roles, **_roles(tables["roles"], catalogue, file)}
     return replace(catalogue, roles=roles)
+
+
+def _with_tokenizer_path(row: dict[str, Any], file: Path) -> dict[str, Any]:
+    """A `[models.NAME]` table with its agent's tokenizer below the folder of its file."""
+    agent = row.get("agent")
+    if isinstance(agent, dict) and isinstance(agent.get("tokenizer"), str):
+        return row | {"agent": agent | {"tokenizer": str(file.parent / agent["tokenizer"])}}
+    return row
 
 
 # --- TOML ---------------------------------------------------------------------------------------------

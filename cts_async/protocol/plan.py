@@ -20,6 +20,7 @@ from cts_async.engine.reuse import StepSource
 from cts_async.errors import UsageError, closest
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
+from cts_async.llm.tokenizer import open_counter
 from cts_async.protocol.asking import asks_json, check_asking
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import (
@@ -715,7 +716,8 @@ def _as_begun(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
 
     Runs of versions up to 0.13 are all in strict mode, and are finished as they were begun.
     """
-    if plan.config.agent_mode or plan.config.new or not (plan.searches and plan.settings.switches):
+    typed = plan.config.agent_mode or plan.config.agent_settings or plan.config.new
+    if typed or not (plan.searches and plan.settings.switches):
         return plan
     strict_config = replace(plan.config, agent_mode="strict")
     strict = replace(plan, settings=_settings(strict_config, plan.specs.get(plan.roles.agent)))
@@ -752,18 +754,22 @@ def remarks_on_mode(settings: AgentSettings, roles: RoleNames, search: SearchPla
     if not settings.switches:
         return []
     remarks = [f"Agent mode {settings.mode}: {', '.join(settings.switches)}."]
-    idle_reasons: dict[str, str] = {}
+    # By reason, the switches that have no effect.
+    idle_switches: dict[str, list[str]] = {}
     if roles.visit is None:
-        idle_reasons["whole_evidence"] = "no model reads pages; see --visit-model"
-        idle_reasons["shorter_pages"] = idle_reasons["whole_evidence"]
+        unread = ["whole_evidence", "shorter_pages"]
         if not search.web:  # a page of the web is fetched whole all the same
-            idle_reasons["whole_pages"] = idle_reasons["whole_evidence"]
+            unread.append("whole_pages")
+        idle_switches["no model reads pages; see --visit-model"] = unread
     if search.engine.kind != "serper":
-        idle_reasons["bare_queries"] = "for Serper only"
-        idle_reasons["local_results"] = "for Serper only"
+        idle_switches["for Serper only"] = ["bare_queries", "local_results"]
     if search.reader.kind != "jina":
-        idle_reasons["plain_pages"] = "for Jina only"
-    idle = [f"{name} ({reason})" for name, reason in idle_reasons.items() if name in settings.switches]
+        idle_switches["for Jina only"] = ["plain_pages"]
+    idle = []
+    for reason, names in idle_switches.items():
+        names_on = [name for name in names if name in settings.switches]
+        if names_on:
+            idle.append(f"{', '.join(names_on)} ({reason})")
     if idle:
         remarks.append(f"Without effect here: {', '.join(idle)}.")
     return remarks
@@ -970,6 +976,8 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
         _check_agent_table(agent)
         settings |= {name: value for name, value in agent.agent.items() if name != "mode"}
     settings |= _typed_switches(config.agent_settings)
+    if agent is not None and "tokenizer" in settings:
+        settings["tokenizer"] = _tokenizer_sha256(agent, settings)
     if config.max_turns is not None:
         settings["max_turns"] = config.max_turns
     if agent is not None and agent.context_tokens is not None:
@@ -979,8 +987,14 @@ def _settings(config: RunConfig, agent: ModelSpec | None) -> AgentSettings:
     return AgentSettings(**settings)
 
 
-_AT_LEAST_ONE: Final = ("max_turns", "max_input_tokens")
-"""Settings without which there is no search; the others are numbers of characters or results."""
+def _tokenizer_sha256(agent: ModelSpec, settings: Mapping[str, Any]) -> str:
+    """The digest of the tokenizer that an agent's entry names. Raises UsageError where it cannot be used."""
+    if settings["cut_in_middle"]:
+        # What is cut there is chosen by bytes.
+        raise UsageError(
+            f"{agent.name}: agent.tokenizer in cts.toml does not go with cut_in_middle; leave one out"
+        )
+    return open_counter(Path(agent.agent["tokenizer"])).sha256
 
 
 def _agent_mode(config: RunConfig, agent: ModelSpec) -> str:
@@ -995,6 +1009,10 @@ def _agent_mode(config: RunConfig, agent: ModelSpec) -> str:
     if config.as_published and mode == "strict":
         return "as-published"
     return str(mode)
+
+
+_AT_LEAST_ONE: Final = ("max_turns", "max_input_tokens")
+"""Settings without which there is no search; the others are numbers of characters or results."""
 
 
 def _check_agent_table(agent: ModelSpec) -> None:
@@ -1014,6 +1032,9 @@ def _check_agent_table(agent: ModelSpec) -> None:
         elif name == "max_minutes":
             if not (type(value) in (int, float) and 0 < value < math.inf):
                 raise UsageError(f"{place} is {value!r}; write a number of minutes above 0")
+        elif name == "tokenizer":
+            if not isinstance(value, str) or not value:
+                raise UsageError(f"{place} is {value!r}; write the path of a tokenizer.json")
         else:
             least = 0
             if name in _AT_LEAST_ONE:

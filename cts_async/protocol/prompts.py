@@ -544,14 +544,7 @@ def _with_tools(path: Path, text: str, toolbox: Toolbox, tool_lines: Mapping[str
     A prompt that names the usual tools itself is one of before there were others.
     """
     if _TOOLS_PLACE in text:
-        lines: list[str] = []
-        for tool in toolbox.tools:
-            line = tool.prompt_line(path.stem)
-            # Small prompts show examples of calls there, not descriptions.
-            if tool.name in tool_lines and ".small." not in path.name:
-                line = tool_lines[tool.name]
-            lines.append(line)
-        return text.replace(_TOOLS_PLACE, "\n".join(lines))
+        return text.replace(_TOOLS_PLACE, toolbox.prompt_lines(path.stem, tool_lines))
     if toolbox.is_default or not toolbox.tools:
         return text
     names = ",".join(toolbox.names)

@@ -45,9 +45,10 @@ from cts_async.foreign_json import as_count, as_float, as_object, as_text
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.http import ConnectionPool
 from cts_async.llm.local import serving
-from cts_async.llm.model import Client, Model, ServedModels, model_prices
+from cts_async.llm.model import Client, Model, ServedModels, input_tokens, model_prices
 from cts_async.llm.proxies import proxy_for
 from cts_async.llm.redact import SECRETS
+from cts_async.llm.tokenizer import open_counter
 from cts_async.protocol.conversation import (
     NOBODY,
     Answerer,
@@ -102,7 +103,7 @@ from cts_async.runs.results import (
     outcome_line,
     verdict_line,
 )
-from cts_async.search.agent import Agent
+from cts_async.search.agent import Agent, CountTokens
 from cts_async.search.backends import PageReader, SearchEngine
 from cts_async.search.backends.corpus import CorpusBackend
 from cts_async.search.backends.fetch import DirectReader
@@ -397,10 +398,18 @@ def searcher_of(plan: Plan, resources: Resources, engine: SearchEngine, reader: 
     custom_agent = resources.custom.get((plan.roles.agent, "agent"))
     if custom_agent is not None:
         return custom_agent
-    takes_empty = plan.config.empty_answers == "zero"
     model = resources.models[plan.roles.agent]
+    count_tokens: CountTokens = input_tokens
+    if plan.settings.tokenizer:
+        count_tokens = open_counter(Path(model.spec.agent["tokenizer"])).count
     agent = Agent(
-        model, tools, plan.settings, takes_empty, plan.toolbox, asks_confidence=plan.asks_confidence
+        model,
+        tools,
+        plan.settings,
+        takes_empty=plan.config.empty_answers == "zero",
+        toolbox=plan.toolbox,
+        count_tokens=count_tokens,
+        asks_confidence=plan.asks_confidence,
     )
     return DeepSearch(agent, plan.prompts.of(plan.roles.agent), plan.current_date, plan.agent_prompt)
 

@@ -30,6 +30,7 @@ from cts_async.runs.results import (
     stated_confidence,
 )
 from cts_async.runs.selection import RunPath, join_first
+from cts_async.runs.settings import setting_of
 from cts_async.runs.versions import version_of
 
 UNNAMED: Final = "unnamed"
@@ -156,6 +157,8 @@ class FinishedRun:
     """The stage that a run without search and judges ended with; "" for all other runs."""
     as_published: bool = False
     """True if the paper's protocol was played to the letter."""
+    agent_mode: str = ""
+    """The mode in which its agent searched, or the switches that were on by themselves; "" where none is known."""
     people_answered: bool = False
     """True if people's recorded answers (`--answers`) stood for the User Answerer's."""
     shares_sampled: bool = False
@@ -373,6 +376,7 @@ def read_run(directory: Path, *, without: Collection[str] = ()) -> FinishedRun:
         n_absent=manifest.n_absent,
         stop_after=identity.stop_after,
         as_published=identity.as_published,
+        agent_mode=setting_of(manifest).get("agent mode", ""),
         people_answered=identity.answers,
         shares_sampled=manifest.shares_sampled,
         max_asks=identity.max_asks,

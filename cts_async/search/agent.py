@@ -8,7 +8,7 @@ answer is demanded, and the trace says so. What became of a turn's calls is note
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
@@ -62,6 +62,7 @@ _LEFT_OUT: Final = format_tool_response("(left out to make room; ask again if yo
 _SHRINK: Final = 0.75
 """The new limit after a server refused the conversation as too long, as a share of its estimated length."""
 _STRICT: Final = AgentSettings()
+CountTokens = Callable[[Sequence[Message]], float]
 _LINK: Final = re.compile(r"\]\((https?://[^\s)]+)\)")
 
 # --- The conversation
@@ -114,8 +115,10 @@ class History:
         reminder: str = "",
         limit: float | None = None,
         settings: AgentSettings = _STRICT,
+        count_tokens: CountTokens = input_tokens,
     ) -> None:
-        """`limit` is in estimated tokens, None for no limit; `reminder` follows every tool response."""
+        """`limit` is in tokens of `count_tokens`, None for no limit; `reminder` follows every tool response."""
+        self._count_tokens = count_tokens
         self.messages = list(opening)
         self.sent_messages: Sequence[Message] = self.messages
         """What of them the next model call is sent."""
@@ -248,7 +251,7 @@ class History:
             return False
         if self._demand and self._settings.demand_in_place:
             return False  # nothing else is left out there
-        self._limit = _SHRINK * input_tokens(self.sent_messages)
+        self._limit = _SHRINK * self._count_tokens(self.sent_messages)
         return True
 
     def demand_answer(self, text: str) -> None:
@@ -299,7 +302,7 @@ class History:
         )
 
     def _fits(self) -> bool:
-        return self._limit is None or input_tokens(self.messages) <= self._limit
+        return self._limit is None or self._count_tokens(self.messages) <= self._limit
 
     def _drop(self, response: _Response) -> None:
         response.dropped = True
@@ -364,6 +367,8 @@ class Agent:
     takes_empty: bool = False
     """End a search whose last turn is unusable with an empty answer, instead of failing it."""
     toolbox: Toolbox = field(default_factory=open_toolbox)
+    count_tokens: CountTokens = input_tokens
+    """Counts the tokens of a conversation: an estimate, or the model's own tokenizer."""
     asks_confidence: bool = False
     """Its prompt asks for a line that says how sure it is, which is taken off its answer."""
 
@@ -389,7 +394,12 @@ class Agent:
         if self.settings.repeat_question:
             reminder = f"\n{_QUESTION[language]}{escape_marks(question)}"
         history = History(
-            opening, request, reminder=reminder, limit=self.settings.max_input_tokens, settings=self.settings
+            opening,
+            request,
+            reminder=reminder,
+            limit=self.settings.max_input_tokens,
+            settings=self.settings,
+            count_tokens=self.count_tokens,
         )
         if injection is not None:
             history.delivered = Delivered(None)
@@ -484,7 +494,9 @@ class Agent:
         """End a search without an answer: a failure without a score, or with `takes_empty` an empty answer."""
         if self.takes_empty:
             return history.finish_unanswered(model_calls)
-        error = Unanswered(f"the search ended without an answer: {reason}, and none is demanded (free_end)")
+        if self.settings.free_end:
+            reason += ", and none is demanded (free_end)"
+        error = Unanswered(f"the search ended without an answer: {reason}")
         error.step = f"{TURN_STEP}{model_calls}"
         raise error
 

@@ -64,6 +64,8 @@ class AgentSettings:
     """Repeat the question after every tool response: a tiny model has forgotten it by then."""
     max_minutes: float | None = None
     """Minutes that the calls of one search may take together, its waits for limits apart; None for no limit."""
+    tokenizer: str = ""
+    """The sha256 of the tokenizer's file that counts `max_input_tokens`; "" if they are estimated."""
     # The switches of the agent mode. Each is off in "strict". The first ones are what WebDancer's published demo does,
     # and are on in "as-published".
     whole_evidence: bool = False
@@ -126,7 +128,9 @@ class AgentSettings:
             if setting.name not in ALL_SWITCHES:
                 values[setting.name] = getattr(self, setting.name)
         if self.max_minutes is None:
-            del values["max_minutes"]  # as in runs of versions that had no such limit
+            del values["max_minutes"]  # as in runs of versions that had no such limit, and no tokenizer
+        if not self.tokenizer:
+            del values["tokenizer"]
         return values | self.switches
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from cts_async.analysis.asking import Asking, analyse_asking
-from cts_async.analysis.board import Board, make_board, notes_on_origs
+from cts_async.analysis.board import Board, make_board, newest_directories, notes_on_origs
 from cts_async.analysis.diagnose import Diagnosis, diagnose
 from cts_async.analysis.interactions import (
     InstanceTexts,
@@ -43,7 +43,7 @@ from cts_async.runs.groups import ComparableRuns, comparable_runs, version_layer
 from cts_async.runs.journal import cut_prompts_in
 from cts_async.runs.manifest import ORIG, manifest_of
 from cts_async.runs.open_run import whole_run
-from cts_async.runs.selection import RunPath, check_same_data, find_runs, join_first, sibling_origs
+from cts_async.runs.selection import check_same_data, find_runs, join_first, sibling_origs
 from cts_async.runs.settings import setting_of, settings_agree
 from cts_async.tables.asking import asking_tables
 from cts_async.tables.output import counted
@@ -405,15 +405,15 @@ def board_interactions(
     Of several versions of a run only the newest is read, since some tables count all runs together.
     """
     systems, notes = list[Interactions](), list[str]()
-    newest_directories = _newest_directories(board)
-    n_older = len(board.entrants) - len(newest_directories)
+    newest = newest_directories(board)
+    n_older = len(board.entrants) - len(newest)
     if n_older:
         notes.append(f"{counted(n_older, 'older version')} not diagnosed: cts diagnose --all-versions does")
     counted_once: dict[str, list[str]] = {}
     representative: dict[tuple[str, int, str], str] = {}
     # Those with questions of before the search alone first: they stand for the others that asked the same.
     for entrant in sorted(board.entrants, key=_asks_anew):
-        if entrant.directory not in newest_directories:
+        if entrant.directory not in newest:
             continue
         if not entrant.clarifier or not (entrant.n_done or entrant.n_failed):
             continue
@@ -443,11 +443,6 @@ def board_interactions(
     return systems, notes
 
 
-def _newest_directories(board: Board) -> set[Path]:
-    layers = version_layers(RunPath(entrant.directory, named=False) for entrant in board.entrants)
-    return {run.path for layer in layers[:1] for run in layer}
-
-
 def _asks_anew(run: FinishedRun) -> bool:
     return run.asks_anew
 
@@ -460,7 +455,7 @@ def diagnose_board(
     Gains are over the system `baseline`, "" for none; those of asking during the search are over orig.
     """
     systems, notes = board_interactions(board, judge, read=read)
-    asking = analyse_asking(board, judge, newest=_newest_directories(board), seed=seed)
+    asking = analyse_asking(board, judge, seed=seed)
     if not systems and asking is None:
         return None
     scores: dict[str, float] = {}

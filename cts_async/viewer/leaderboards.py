@@ -27,6 +27,7 @@ from cts_async.runs.open_run import Place
 from cts_async.viewer.library import scores_state
 
 if TYPE_CHECKING:
+    from cts_async.analysis.asking import Asking
     from cts_async.analysis.board import Board
     from cts_async.analysis.stats import Difference
 
@@ -310,6 +311,7 @@ def _difference_under(board: Board, judge: str) -> Json | None:
 
 
 def _judge_board(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
+    from cts_async.analysis.asking import analyse_asking
     from cts_async.analysis.compare import compare_under
     from cts_async.tables.comparison import reference_of
 
@@ -338,13 +340,38 @@ def _judge_board(board: Board, judge: str, names: Mapping[Path, str]) -> Json:
         standings.append(row)
     best = [_without_paths(standing.system, names) for standing in judged.best[:1]]
     best += [_without_paths(standing.system, names) for standing in judged.tied]
-    return {
+    asking = analyse_asking(board, judge)
+    asking_json: Json = {}
+    if asking is not None:
+        asking_json["asking"] = _asking(asking, names)
+    return asking_json | {
         "judge": judge,
         "baseline": _without_paths(baseline, names) or None,
         "best": best,
         "untestable": [_without_paths(standing.system, names) for standing in judged.untestable],
         "standings": standings,
     }
+
+
+def _asking(asking: Asking, names: Mapping[Path, str]) -> Json:
+    """The tables of `cts diagnose` about asking during the search, as rows by name; each interval as it is shown."""
+    from cts_async.analysis.stats import FEWEST
+    from cts_async.tables.asking import asking_tables
+
+    described: Json = {"orig": _without_paths(asking.orig, names), "tables": {}}
+    for table in asking_tables(asking):
+        rows: list[Json] = []
+        for table_row in table.rows:
+            row = dict(table_row)
+            for key, value in table_row.items():
+                if isinstance(value, str):
+                    row[key] = _without_paths(value, names)
+                if key.endswith("_pairs") and value < FEWEST:
+                    name = key.removesuffix("_pairs")
+                    row |= {f"{name}_low": None, f"{name}_high": None, f"{name}_too_short": False}
+            rows.append(row)
+        described["tables"][table.name] = rows
+    return described
 
 
 def _gain_fields(gain: Difference | None) -> Json:

@@ -225,7 +225,7 @@ def test_without_orig_there_are_counts_and_no_gains(tmp_path: Path) -> None:
     run = made_run(tmp_path, label="orig+ask3", rows=[Row("a", score=50)], k=0, clarifier="")
     add_asking(run, {"a": asking_fields([("Which?", "red", 1)], 2)}, max_asks=3)
     board = make_board([read_run(run)])
-    asking = analyse_asking(board, "ernie", newest={run})
+    asking = analyse_asking(board, "ernie")
     assert asking is not None
     assert (asking.orig, asking.systems[0].worth, asking.regrets) == ("", None, None)
     assert asking.systems[0].n_questions == 1

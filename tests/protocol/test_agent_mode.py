@@ -151,6 +151,9 @@ def test_run_that_was_begun_in_strict_mode_is_finished_so_and_says_so(tmp_path: 
     assert recorded(typed) == ALL_ON
     assert {directory.name[-3:] for directory in typed.systems.values()} == {".v2"}
     assert recorded(planned(tmp_path, new=True)) == ALL_ON
+    # So does who types a switch of it: to leave all the others off would be another agent than the one described.
+    answering = planned(tmp_path, agent_settings=("free_end=false",))
+    assert recorded(answering) == {name: True for name in SWITCHES if name != "free_end"}
 
 
 def test_run_as_published_is_resumed_though_a_strict_one_stands_beside_it(tmp_path: Path) -> None:
@@ -245,7 +248,7 @@ def test_switches_that_nothing_here_depends_on_are_named(tmp_path: Path) -> None
 
     by_words = "no model reads pages; see --visit-model"
     web = "bare_queries (for Serper only), plain_pages (for Jina only)"
-    assert idle() == [f"Without effect here: whole_evidence ({by_words}), whole_pages ({by_words}), {web}."]
+    assert idle() == [f"Without effect here: whole_evidence, whole_pages ({by_words}), {web}."]
     assert idle(visit_model="m") == [f"Without effect here: {web}."]
     assert idle(agent_mode="strict", agent_settings=("free_end=true",)) == []
     begun(planned(tmp_path, agent_mode="strict"))

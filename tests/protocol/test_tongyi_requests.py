@@ -7,8 +7,12 @@ package. What differs on purpose stands in docs/usage.md, "Tongyi DeepResearch".
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
+import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +22,7 @@ from fake_web import served
 
 from cts_async.config import RunConfig
 from cts_async.engine.events import Events
+from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.llm.model import input_tokens
 from cts_async.protocol.audit import audit_run
@@ -294,3 +299,52 @@ def test_imported_prompts_are_what_agent_and_summariser_are_sent(tmp_path: Path)
     named = Program([ANSWERS])
     searched(tmp_path, named, prompts=(f"theirs={own}",), agent="tongyi@theirs", runs_dir=tmp_path / "named")
     assert named.agent[0]["messages"] == program.agent[0]["messages"]
+
+
+def test_token_limit_is_counted_by_the_model_s_tokenizer_where_one_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Letters:
+        """A tokenizer that has a token for each letter."""
+
+        @classmethod
+        def from_str(cls, text: str) -> Letters:
+            return cls()
+
+        def no_truncation(self) -> None:
+            pass
+
+        def encode(self, text: str, *, add_special_tokens: bool) -> SimpleNamespace:
+            return SimpleNamespace(ids=list(text))
+
+    monkeypatch.setitem(sys.modules, "tokenizers", SimpleNamespace(Tokenizer=Letters))
+    (tmp_path / "tokenizer.json").write_text("{}")
+    program = Program([SEARCHES, ANSWERS])
+    # By our estimate the conversation has about a quarter of that.
+    table = '[models.tongyi.agent]\nmode = "tongyi"\nmax_input_tokens = 2000\ntokenizer = "tokenizer.json"\n'
+    directory = searched(tmp_path, program, table=table)
+    messages = program.agent[1]["messages"]
+    assert input_tokens(messages) < 800
+    assert messages[-1] == {"role": "user", "content": DEMAND}
+    agent = json.loads((directory / "run.json").read_text())["identity"]["agent"]
+    assert agent["tokenizer"] == hashlib.sha256(b"{}").hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("agent", "problem"),
+    [
+        (
+            '{ mode = "tongyi", tokenizer = 1 }',
+            "agent.tokenizer in cts.toml is 1; write the path of a tokenizer.json",
+        ),
+        ('{ mode = "tongyi", tokenizer = "none.json" }', r"none\.json"),
+        ('{ mode = "as-published", tokenizer = "x" }', "does not go with cut_in_middle"),
+    ],
+)
+def test_tokenizer_that_cannot_be_used_is_said_before_the_first_call(
+    tmp_path: Path, agent: str, problem: str
+) -> None:
+    program = Program([])
+    with pytest.raises(UsageError, match=problem):
+        searched(tmp_path, program, table=f"[models.tongyi]\nagent = {agent}\n")
+    assert program.agent == []

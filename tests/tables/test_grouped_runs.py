@@ -265,6 +265,17 @@ def test_runs_that_share_sampled_steps_are_named(tmp_path: Path) -> None:
     assert note in diagnose_named([str(tmp_path)]).notes
 
 
+def test_modes_of_two_named_runs_are_told_where_they_differ(tmp_path: Path) -> None:
+    runs = [run(tmp_path, "gpt-k1", 20, version=version, day=version) for version in (1, 2, 3)]
+    for path, switches in zip(runs, ({}, {"free_end": True}, {"free_end": True}), strict=True):
+        with changed_manifest(path) as manifest:
+            manifest["identity"]["agent"] = {"max_turns": 20} | switches
+    note = "Agent modes differ, and with them what a difference is due to: strict (gpt-k1.v1); free_end (gpt-k1.v2)."
+    assert note in compare_runs([str(runs[0]), str(runs[1])]).notes
+    alike = compare_runs([str(runs[1]), str(runs[2])]).notes
+    assert not [text for text in alike if "Agent modes" in text]
+
+
 def test_diagnosis_has_a_section_and_an_orig_for_each_group(two_agents: Path) -> None:
     report = diagnose_named([str(two_agents)])
     assert [(group.heading, group.orig) for group in report.groups] == [

@@ -11,6 +11,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from made_asking import asking_runs
 from made_live import live, part
 from made_runs import Row, made_run
 from made_talks import made_talk
@@ -461,3 +462,18 @@ def test_name_that_is_not_utf_8_is_shown_and_can_be_opened(tmp_path: Path) -> No
         (row,) = asker.get("runs")["runs"]
         assert row["name"] == "\\udcff<b>"
         assert asker.get("instances", run=row["name"])["n"] == 3
+
+
+def test_asking_during_the_search_stands_beside_its_leaderboard(tmp_path: Path) -> None:
+    """The tables of cts diagnose; an interval that is not shown has no ends, and a system no path for a name."""
+    folder = asking_runs(tmp_path)
+    runs = {path.name: path for path in folder.iterdir()}
+    (board,) = leaderboards_of(runs)["boards"]
+    worth = {row["system"]: row for row in board["asking"]["tables"]["asking_worth"]}
+    assert (worth["orig+ask3"]["gain"], worth["orig+ask3"]["gain_per_question"]) == (18.0, 18.0)
+    assert worth["orig+ask3"]["gain_low"] is not None
+    # Two instances.
+    assert (worth["gpt-k1+ask3"]["gain_low"], worth["gpt-k1+ask3"]["gain_too_short"]) == (None, False)
+    assert str(tmp_path) not in str(board)
+    never = {name: path for name, path in runs.items() if name in ("made-orig", "made-gpt-k1")}
+    assert all("asking" not in board for board in leaderboards_of(never)["boards"])

@@ -388,9 +388,16 @@ class Toolbox:
             return 0.0
         return sum(tool.response_chars(settings) for tool in self.tools) / len(self.tools)
 
-    def prompt_lines(self, prompt: str) -> str:
-        """The lines that describe the tools in a prompt."""
-        return "\n".join(tool.prompt_line(prompt) for tool in self.tools)
+    def prompt_lines(self, prompt: str, own_lines: Mapping[str, str]) -> str:
+        """The lines that describe the tools in a prompt; `own_lines` of the user's, by tool, go before ours."""
+        lines: list[str] = []
+        for tool in self.tools:
+            line = tool.prompt_line(prompt)
+            # Small prompts show examples of calls there, not descriptions.
+            if tool.name in own_lines and ".small." not in prompt:
+                line = own_lines[tool.name]
+            lines.append(line)
+        return "\n".join(lines)
 
     def read(self, requested: RequestedCall | InvalidCall) -> ToolCall | InvalidCall:
         """Read a call by its tool."""

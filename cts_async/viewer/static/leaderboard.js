@@ -1,6 +1,7 @@
 // Runs over the same data side by side: mean scores, and gains over the baseline with their intervals.
 
 import { address, get, SERVED } from "./api.js";
+import { askingSection } from "./asking.js";
 import { fill, h, svg, untrusted, visible } from "./dom.js";
 import { count, NONE, score, signed } from "./format.js";
 import { crumbs } from "./header.js";
@@ -101,7 +102,7 @@ function groupWords({ heading, facets }) {
   return facets.map(([name, value]) => [Object.hasOwn(known, name) ? known[name] : visible(name), value]);
 }
 
-function board({ judge, baseline, best, untestable, standings, ...group }, versions) {
+function board({ judge, baseline, best, untestable, standings, asking, ...group }, versions) {
   const words = groupWords(group);
   const by = words.map(([name, value]) => `${t("comma")}${name} ${visible(value)}`).join("");
   const gained = standings.some((row) => row.gain !== null);
@@ -125,7 +126,8 @@ function board({ judge, baseline, best, untestable, standings, ...group }, versi
     differ ? h("p", { class: "muted small" }, t("commonNote", { n: count(standings[0].n_common) })) : null,
     bold ? h("p", { class: "muted small" }, t("boldMeans")) : null,
     verdict(best, untestable ?? [], standings),
-    standings.some((row) => row.judge_is) ? h("p", { class: "muted small" }, t("ownText")) : null);
+    standings.some((row) => row.judge_is) ? h("p", { class: "muted small" }, t("ownText")) : null,
+    askingSection(asking));
 }
 
 /**
