@@ -64,10 +64,22 @@ ONLY_PARSED = {
     "cts runs rm": "asks on a terminal; tests/cli/test_cli_runs.py has one",
     "cts runs prune": "asks on a terminal; tests/cli/test_cli_runs.py has one",
     "cts demo": "plays for a while, and serves until Ctrl-C; tests/cli/test_cli_demo.py has it",
+    "prompts import": "a clone of another repository; tests/cli/test_cli_prompts.py makes one",
+    "prompts/webdancer": "what was imported from it; tests/protocol/test_published_requests.py runs with such prompts",
+    "prompts/tongyi": "the same; tests/protocol/test_tongyi_requests.py",
     "part-": "files of 100,000,000 lines, which the shell cuts and names",
 }
 """Words of a command, and why it is only parsed."""
-NOT_COMMANDS = ("make ", ". .venv", "export ", "pip install", "split ", "everywhere$", "machine ")
+NOT_COMMANDS = (
+    "make ",
+    ". .venv",
+    "export ",
+    "pip install",
+    "git clone ",
+    "split ",
+    "everywhere$",
+    "machine ",
+)
 """Lines that are typed into a shell, and are no commands of ours; targets of make: tests/test_readme.py."""
 PROSE = {
     "cli -> viewer": "which package imports which; tests/test_layering.py",

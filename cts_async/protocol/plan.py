@@ -33,7 +33,14 @@ from cts_async.protocol.custom.sources import (
 from cts_async.protocol.given import Given, given_texts, with_given
 from cts_async.protocol.human_answers import THRESHOLD, read_human_answers
 from cts_async.protocol.judge import LEXICAL, SELF_PREFERENCE, check_form, self_judged_roles
-from cts_async.protocol.prompts import JUDGE_PROMPTS, Prompt, PromptSet, choose_prompts, remarks_on
+from cts_async.protocol.prompts import (
+    JUDGE_PROMPTS,
+    Prompt,
+    PromptSet,
+    choose_prompts,
+    remarks_on,
+    remarks_on_agent,
+)
 from cts_async.protocol.systems import (
     REFERENCE_KINDS,
     RoleNames,
@@ -637,6 +644,8 @@ def draft_plan(
     agent_prompt = config.agent_prompt
     if agent_prompt is None:
         agent_prompt = agent.agent_prompt if agent else "query"
+    if agent is not None and not config.stop_after:
+        remarks += remarks_on_agent(prompts.of(roles.agent), agent_prompt)
     gold_sha256 = sha256_of(dataset.gold_path) if dataset.gold_path else None
     plan = Plan(
         config=config,

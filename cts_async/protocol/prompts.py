@@ -52,6 +52,7 @@ __all__ = [
     "read_prompt",
     "read_tool_lines",
     "remarks_on",
+    "remarks_on_agent",
     "shipped_folder",
 ]
 
@@ -463,6 +464,17 @@ def remarks_on(prompts: PromptSet, languages: Iterable[Language] = ("en", "zh"))
             if language in languages:
                 text = f"{folder.directory}: changes the prompt {role!r} in one language only"
                 yield f"{text}; where the language is {language!r}, the usual one is used"
+
+
+def remarks_on_agent(prompts: PromptSet, choice: AgentPrompt) -> Iterator[str]:
+    """Say where a user's folder has prompts of the agent, and none that it is given by `choice`."""
+    own = {name for name in prompts.own if _role_of(name) == "agent"}
+    used = [prompt.name.partition("@")[0] for prompt in prompts.of_role("agent", choice)]
+    if own and own.isdisjoint(used):
+        yield (
+            f"{prompts.directory}: changes {', '.join(sorted(own))}, but the agent is given {', '.join(used)}; another "
+            "--agent or --agent-prompt may have been meant"
+        )
 
 
 # --- Files

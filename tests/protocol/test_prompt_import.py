@@ -13,7 +13,7 @@ from fake_clone import LATER_PROMPT, PROMPT, SEARCH_LINE, VISIT, VISIT_LINE, WEB
 from cts_async.errors import InputError
 from cts_async.protocol import prompt_import
 from cts_async.protocol.prompt_import import RECORD, read_clone, repository_of, sources
-from cts_async.protocol.prompts import open_prompts, read_folder
+from cts_async.protocol.prompts import open_prompts, read_folder, remarks_on_agent
 from cts_async.search.toolbox import open_toolbox
 
 CHAT_FILE = f"{WEBDANCER}/assistant_qwq_chat.py"
@@ -85,6 +85,20 @@ def test_tools_that_the_clone_does_not_have_keep_our_words(clone: Path, tmp_path
     text = open_prompts([str(folder)], {}).prompts["agent.tongyi"].text
     assert VISIT_LINE in text
     assert "Search the web with several queries at once" in text
+
+
+def test_imported_prompts_of_another_agent_are_remarked_on(clone: Path, tmp_path: Path) -> None:
+    folder = written(clone, "tongyi", tmp_path / "own")
+    prompts = open_prompts([str(folder)], {})
+    (remark,) = remarks_on_agent(prompts, "native")
+    assert remark == (
+        f"{folder}: changes agent.tongyi, but the agent is given agent.native; another --agent or --agent-prompt may "
+        "have been meant"
+    )
+    assert list(remarks_on_agent(prompts, "tongyi")) == []
+    # Prompts of other roles say nothing of the agent.
+    (folder / "agent.tongyi.txt").unlink()
+    assert list(remarks_on_agent(open_prompts([str(folder)], {}), "native")) == []
 
 
 def test_record_names_each_text_its_file_and_its_digest(clone: Path, known: Path) -> None:
