@@ -26,11 +26,11 @@ from cts_async.analysis.stats import (
 )
 from cts_async.llm.model import FIRST_PER_BYTE
 from cts_async.protocol.audit.text import stands_in
-from cts_async.protocol.human_answers import normalised_question
 from cts_async.records import UNKNOWN, Caveat
 from cts_async.runs.asking import QuestionedSearch, questioned_searches
 from cts_async.runs.finished import FinishedRun, newest_run
 from cts_async.runs.manifest import ORIG
+from cts_async.search.asking import normalised_question
 
 Way: TypeAlias = Literal["never", "before", "during", "both", "later", "told"]
 """How a system comes to know what the query leaves open:
