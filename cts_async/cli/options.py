@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperCommand
 
 from cts_async.cli.completion import choices, names, run_names, runs
-from cts_async.config import BudgetConfig, CommandConfig, Consent, user_config_file
+from cts_async.config import BatchFallback, BudgetConfig, CommandConfig, Consent, user_config_file
 from cts_async.errors import UsageError, closest
 from cts_async.records import (
     AGENT_PROMPTS,
@@ -475,6 +475,32 @@ JudgeFormOption = Annotated[
         callback=one_of("--judge-form", JUDGE_FORMS),
         help="Ask judges for a label of every nugget, or whether the answer is the right one, yes or no "
         "[default: match for interactcomp, else nuggets].",
+    ),
+]
+Batch = Annotated[
+    bool,
+    option(
+        BUDGETS,
+        "--batch",
+        help="Ask judges (cts gold: the extractor) by batches: about half the price, and replies within a day.",
+    ),
+]
+Submit = Annotated[
+    bool,
+    option(
+        BUDGETS,
+        "--submit",
+        help="As --batch, but hand the batches in and exit 75; the same command collects what has ended.",
+    ),
+]
+BatchFallbackOption = Annotated[
+    str,
+    option(
+        BUDGETS,
+        "--batch-fallback",
+        metavar="live|batch|none",
+        callback=one_of("--batch-fallback", get_args(BatchFallback)),
+        help="Ask what a batch has no reply to by ordinary calls, in the next batch, or not at all.",
     ),
 ]
 Documents = Annotated[

@@ -34,7 +34,7 @@ from cts_async.errors import InputError, UsageError
 from cts_async.llm.params import params_problem
 from cts_async.records import AgentPrompt, is_one_line
 
-__all__ = ["ROLES", "SHIPPED", "Catalogue", "ModelSpec", "load_catalogue"]
+__all__ = ["ROLES", "SHIPPED", "BatchTerms", "Catalogue", "ModelSpec", "load_catalogue"]
 
 Limit = Literal["paced", "sliding", "bucket", "auto"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
@@ -57,6 +57,27 @@ ROLES: Final = ("support", "judge", "agent", "extractor", "model", "visit")
 SHIPPED: Final = Path(__file__).with_name("models.toml")
 
 _LIMITS: Final = frozenset({"requests_per_min", "tokens_per_min"})
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTerms:
+    """How a provider takes batches of requests, see `llm.batches`."""
+
+    __pydantic_config__: ClassVar = ConfigDict(strict=True, hide_input_in_errors=True, extra="forbid")
+
+    price: NotNegative = 0.5
+    """A factor over the model's prices."""
+    endpoint: Text = "/v1/chat/completions"
+    """The path that each request names, in OpenAI's form."""
+    window: Text = "24h"
+    """The time in which a batch has to end."""
+    max_requests: Count = 50_000
+    max_bytes: Count = 200_000_000
+    max_request_bytes: Count | None = None
+    metadata: bool = True
+    """Whether a batch may have metadata, by which it is found again."""
+    models: tuple[Text, ...] = ()
+    """The only model ids that batches are made for; empty: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +130,8 @@ class ModelSpec:
     """The prompt that it gets as the deep-search agent; "native" for a model trained on WebDancer's format."""
     judge_nuggets: Count = JUDGE_NUGGETS
     """The most nuggets that it labels in one call as a judge."""
+    batch: BatchTerms | None = None
+    """None where the provider has no batches, or none that are known here."""
     note: str = ""
     demo: bool = False
     """True for the scripted models of `cts demo`."""

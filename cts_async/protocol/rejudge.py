@@ -49,6 +49,7 @@ from cts_async.protocol.answers import (
     answers_of_run,
     any_id,
 )
+from cts_async.protocol.batching import BATCH_IN_FLIGHT, check_batches
 from cts_async.protocol.custom.sources import label_judges, source_texts
 from cts_async.protocol.forecast import (
     SAMPLE,
@@ -274,6 +275,7 @@ def plan_judging(
         specs = {name: replace(spec, judge_nuggets=config.nuggets_per_call) for name, spec in specs.items()}
     if config.budget.max_usd is not None:
         check_prices(specs.values())
+    check_batches(config, [name for name in judges if name != LEXICAL], specs)
     notes: tuple[str, ...] = ()
     restriction = ""
     if config.runs:
@@ -580,6 +582,9 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
 async def _open_jobs(plan: JudgePlan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
     with open_verdicts(plan, events) as files:
         usual_width = plan.config.in_flight or instances_in_flight(resources)
+        if plan.config.uses_batches and not plan.config.in_flight:
+            # What waits for a batch is in memory: all judges together have no more than one would have alone.
+            usual_width = max(1, BATCH_IN_FLIGHT // max(1, len(plan.specs)))
         streams, widths = [], []
         for judge in plan.judges:
             streams.append(_jobs(plan, resources.judge(judge), files, events))

@@ -1,0 +1,57 @@
+"""Which models of a command are asked by batches, and where the ledgers of these batches are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from cts_async.config import CommandConfig
+from cts_async.errors import UsageError
+from cts_async.llm.batch_apis import NAMES
+from cts_async.llm.batches import BatchSettings
+from cts_async.llm.catalog import ModelSpec
+
+BATCH_IN_FLIGHT: Final = 10_000
+"""Instances that wait for batches at once. Each waiting judgement of an answer of 2,000 characters takes some 20 KB."""
+
+
+def check_batches(config: CommandConfig, players: Iterable[str], specs: Mapping[str, ModelSpec]) -> None:
+    """Raise UsageError where one of the `players` cannot be asked by batches, with whom the command asks for them.
+
+    `specs` are models by name; whoever is none of them, but for the lexical judge, is code of the user's.
+    """
+    if not config.uses_batches:
+        return
+    for player in players:
+        spec = specs.get(player)
+        if spec is None:
+            raise UsageError(
+                f"--batch: {player} is code of yours, whose calls cannot wait for a batch; leave out --batch"
+            )
+        problem = _problem_of(spec)
+        if problem:
+            raise UsageError(f"--batch: {player} has no batches at this provider: {problem}")
+
+
+def _problem_of(spec: ModelSpec) -> str:
+    """Why a model cannot be asked by batches, and what to do; "" if it can."""
+    if spec.embedded:
+        return "it is embedded in this program, and costs nothing; leave out --batch"
+    if spec.api not in NAMES:
+        return f"the wire format {spec.api} has none; leave out --batch"
+    alias = spec.name.partition(":")[0].partition("@")[0]
+    if spec.batch is None:
+        return (
+            f"[models.{alias}] has no table `batch`; leave out --batch, or add one to cts.toml if its provider has them "
+            "(docs/price.md)"
+        )
+    if spec.batch.models and spec.model not in spec.batch.models:
+        return f"it makes them for {', '.join(spec.batch.models)} only, and not for {spec.model}; name that model"
+    return ""
+
+
+def batch_settings(config: CommandConfig, journals: Iterable[Path]) -> BatchSettings:
+    """The settings of a command's batches; each journal has a ledger in its folder."""
+    folders = list(dict.fromkeys(journal.parent for journal in journals))
+    return BatchSettings(folders, config.batch_fallback, config.max_outage_s)
