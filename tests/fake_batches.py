@@ -107,7 +107,7 @@ class FakeBatches(FakeProvider):
         self.paid_lines: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
         """By method and kind of resource."""
-        self._sent: Counter[str] = Counter()
+        self._sent_lines: Counter[str] = Counter()
         self._random = random.Random(self.faults.seed)
         router = self._runner.app.router
         router.add_post("/v1/files", self._upload)
@@ -197,8 +197,8 @@ class FakeBatches(FakeProvider):
 
     def _request(self, id: str, body: bytes) -> _Request:
         faults, digest = self.faults, digest_of(body)
-        nth = self._sent[digest]
-        self._sent[digest] += 1
+        nth = self._sent_lines[digest]
+        self._sent_lines[digest] += 1
         drawn = random.Random(f"{faults.seed}/{digest}/{nth}").random()
         for name in (EXPIRED, ERRORED, MISSING, HALF):
             drawn -= getattr(faults, name)
