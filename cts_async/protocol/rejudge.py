@@ -82,7 +82,9 @@ from cts_async.protocol.systems import (
     PAPER_SUPPORT,
     check_prices,
     manifest_prices,
+    remarks_on_tiers,
     resolve_all,
+    tier_notes,
 )
 from cts_async.protocol.versions import ChosenVersion, Reuse, Series, choose_version
 from cts_async.protocol.views import JudgeView
@@ -207,6 +209,7 @@ class JudgePlan(CommandPlan):
         notes["n_expected"] = sum(target.n_expected for target in self.targets)
         notes["embedded"] = self.embedded
         notes["prices"] = manifest_prices(self.specs.values())
+        notes |= tier_notes(self.specs)
         if self.identity is not None:
             notes |= self.version.manifest_notes
             notes[FIXED_TEMPERATURE] = 0.0
@@ -257,6 +260,7 @@ def plan_judging(
     """
     _check_options(config)
     prompts, catalogue = choose_prompts(config, catalogue)
+    catalogue = replace(catalogue, cheap=config.cheap)
     judge_form = _judge_form(config)
     _check_prompts(prompts, judge_form)
     usual_judge = catalogue.roles.get("judge") or PAPER_SUPPORT
@@ -299,6 +303,7 @@ def plan_judging(
     remarks = list(notes)
     remarks += remarks_on(prompts)
     remarks += _remarks_on_published(config, specs)
+    remarks += remarks_on_tiers(specs, cheap=config.cheap)
     reuse.check()
     repeats = Repeats([target.answers for target in targets])
     # Only `Repeats` needs the hashes: of a million answers they take 8 MB.

@@ -33,13 +33,14 @@ from yarl import URL
 from cts_async.config import BudgetConfig
 from cts_async.custom import RoleName
 from cts_async.engine.budget import NOTHING, Budget, BudgetLimits, Deadline
-from cts_async.engine.events import Cost, Events, Notice, Usage
+from cts_async.engine.events import Cost, Events, Notice
 from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.prices import INPUT, OUTPUT, Prices, cost_terms
 from cts_async.engine.processes import allow_more_files
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
-from cts_async.engine.step import Prices, step_key
+from cts_async.engine.step import step_key
 from cts_async.errors import RoleFailed, StepError, UsageError, reason_to_stop
 from cts_async.foreign_json import as_count, as_float, as_object, as_text
 from cts_async.llm.catalog import Catalogue, ModelSpec
@@ -550,16 +551,16 @@ def spent_before(
 def _cost(record: Mapping[str, Any], price: Prices | None) -> Cost:
     """What a record says that its step cost. Never less than nothing: a journal may be anybody's."""
     charged, assumed = as_object(record.get("usage")), as_object(record.get("assumed"))
-    usage = Usage(as_count(charged.get("input")), as_count(charged.get("output")))
+    used = {kind: as_count(n_tokens) for kind, n_tokens in charged.items()}
     # Of attempts whose reply never came, only an assumption is known.
     tokens = max(0.0, as_float(assumed.get("tokens")) or 0.0)
     usd = max(0.0, as_float(assumed.get("usd")) or 0.0)
     if price is not None:
-        usd += price.usd(usage)
+        usd += sum(cost_terms(used, price.by_kind))
     attempts = 1
     if "attempts" in record:
         attempts = as_count(record["attempts"])
-    return Cost(attempts, usage.total + tokens, usd)
+    return Cost(attempts, used.get(INPUT, 0) + used.get(OUTPUT, 0) + tokens, usd)
 
 
 # --- Jobs
