@@ -77,7 +77,7 @@ class Tier:
 
     __pydantic_config__: ClassVar = ConfigDict(strict=True, hide_input_in_errors=True, extra="forbid")
 
-    price: NotNegative
+    price: Positive
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     base_url: str = ""
     timeout_s: Positive | None = None
@@ -135,6 +135,8 @@ class ModelSpec:
     cached_input_usd_per_mtok: NotNegative | None = None
     cache_write_usd_per_mtok: NotNegative | None = None
     """Of input read from, and written to, the provider's cache; None: as other input."""
+    cache_marks: bool = False
+    """True for an API whose cache has to be told where a prefix ends that further requests repeat (Anthropic's)."""
     tiers: Mapping[str, Tier] = field(default_factory=dict, hash=False)
     """Cheaper ways to ask it, by name."""
     tier: str = ""

@@ -127,8 +127,8 @@ class Client:
     def _explain_rejection(
         self, error: RejectedError, spec: ModelSpec, request: ChatRequest, body: bytes, data: bytes
     ) -> RejectedError | ProviderRefused:
-        """The error to raise for a rejected request: for a tier that the model lacks, for a parameter that is left out from
-        now on, or with a hint."""
+        """The error to raise for a rejected request: for a tier that the model lacks, for a parameter that is left out
+        from now on, or with a hint."""
         if spec.asked_tier is not None and refuses_tier(error.status, data, spec.asked_tier):
             return ProviderRefused(
                 f"{error} (the tier {spec.tier} is refused for {spec.model}: ask it live, without --cheap and without "
@@ -279,17 +279,20 @@ class Model:
         if keyed_params:
             n_param_bytes = uncounted_bytes(keyed_params)
         n_messages, size = len(messages), n_bytes(messages) + n_param_bytes
+        repeated_chars = 0
+        if spec.cache_marks:
+            repeated_chars = call.repeated_chars
 
         async def execute(unusable: UnusableOutput | None) -> Executed:
             sent, n_sent, sent_bytes = messages, n_messages, size
-            repeated_chars = call.repeated_chars
+            n_repeated = repeated_chars
             if unusable:
                 sent = (*messages, *_repair_turns(unusable))
                 n_sent, sent_bytes = len(sent), n_bytes(sent) + n_param_bytes
-                repeated_chars = 0
+                n_repeated = 0
             reply = await self._client.chat(
                 spec,
-                ChatRequest(sent, params_and_defaults, json_schema, grammar, default_names, repeated_chars),
+                ChatRequest(sent, params_and_defaults, json_schema, grammar, default_names, n_repeated),
             )
             response = self._response(reply, expect)
             usage = reply.usage
@@ -303,7 +306,7 @@ class Model:
         def most_usage(unusable: UnusableOutput | None) -> Usage:
             sent = (*messages, *_repair_turns(unusable))
             most = self._tokens.most_usage(call.step, sent, limit, n_param_bytes)
-            if call.repeated_chars:
+            if repeated_chars:
                 # All of it may be written to a cache, which costs more than input where that has a price of its own.
                 return replace(most, cache_write_tokens=most.input_tokens)
             return most

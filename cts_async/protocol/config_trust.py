@@ -295,21 +295,16 @@ def _price_concerns(entry: str, spec: Spec, before: Spec | None) -> Iterator[Con
     if _destination(spec) != _destination(before):
         return
     for name in _PRICES + _CACHE_PRICES:
-        price, usual = _price_of(name, spec), _price_of(name, before)
+        price: float | None = getattr(spec, name)
+        usual: float | None = getattr(before, name)
+        if usual is None and name in _CACHE_PRICES:
+            usual = before.input_usd_per_mtok
         if price is None or price == usual:  # TOML has no null: a table cannot take a price away
             continue
         if usual is None:
             yield Concern(entry, f"count {name} = {price:g} instead of unknown ({entry})", Harm.MONEY)
         elif price < usual:
             yield Concern(entry, f"count {name} = {price:g} instead of {usual:g} ({entry})", Harm.MONEY)
-
-
-def _price_of(name: str, spec: ModelSpec) -> float | None:
-    """A price of an entry as it is counted: one of caches that is not known is that of other input."""
-    price: float | None = getattr(spec, name)
-    if price is None and name in _CACHE_PRICES:
-        return spec.input_usd_per_mtok
-    return price
 
 
 def _role_concerns(file: Path, user: Path | None) -> Iterator[Concern]:
@@ -354,6 +349,9 @@ def _is_harmless(name: str, spec: Spec, before: Spec) -> bool:
     """Whether a folder may change a field of a trusted entry."""
     if name in _HARMLESS:
         return True
+    if name == "tiers" and isinstance(spec, ModelSpec) and isinstance(before, ModelSpec):
+        # Another address goes without the tiers of the trusted one.
+        return all(before.tiers.get(tier_name) == tier for tier_name, tier in spec.tiers.items())
     # The parameters of a search are the service's own, and could be anything.
     if name not in ("params", "text_params") or not isinstance(spec, ModelSpec):
         return False

@@ -152,6 +152,8 @@ class Resources:
     """Whether the paper's protocol is played to the letter."""
     judge_form: JudgeForm = "nuggets"
     """What judges are asked."""
+    several_answers: bool = False
+    """Whether judges are given several answers to each query, one soon after the other."""
     fixed_temperature: bool = True
     """As the plan has it."""
 
@@ -184,7 +186,8 @@ class Resources:
             return LexicalJudge(form=self.judge_form)
         if self.judge_form == "match":
             return MatchJudge(name, self.fixed_role(name))
-        return self.custom.get((name, "judge")) or ModelJudge(name, self.fixed_role(name))
+        custom = self.custom.get((name, "judge"))
+        return custom or ModelJudge(name, self.fixed_role(name), several_answers=self.several_answers)
 
     def clarifier(self, name: str) -> Clarifier:
         return self.custom.get((name, "clarifier")) or ModelClarifier(self.role(name))
@@ -243,6 +246,7 @@ async def open_resources(
         resources.as_published = isinstance(plan, Plan) and plan.config.as_published
         resources.fixed_temperature = plan.fixed_temperature
         resources.judge_form = plan.judge_form
+        resources.several_answers = plan.judges_several_answers
 
         async def open_model(name: str, spec: ModelSpec) -> Model:
             for opened_name, opened_spec in plan.specs.items():  # the same model with other prompts

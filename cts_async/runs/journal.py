@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from cts_async.engine.journal import placed_records, read_records
-from cts_async.engine.prices import INPUT, OUTPUT, cost_terms, is_priced
+from cts_async.engine.prices import CACHED, INPUT, OUTPUT, TIER_MARK, cost_terms, is_priced
 from cts_async.errors import InputError
 from cts_async.foreign_json import as_text
 from cts_async.llm.parsing import wording_of_unknown
@@ -120,6 +120,31 @@ class Spent:
             self.dropped.setdefault(model, Counter()).update(map(str, dropped))
         if served_tier:
             self.other_tiers.setdefault(model, Counter())[str(served_tier)] += 1
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens sent, those read from caches included."""
+        return sum(tokens[INPUT] for tokens in self.tokens.values())
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens sent and received."""
+        return sum(tokens[INPUT] + tokens[OUTPUT] for tokens in self.tokens.values())
+
+    @property
+    def cached_tokens(self) -> int:
+        """Those of `input_tokens` that were read from the providers' caches."""
+        return sum(tokens[CACHED] for tokens in self.tokens.values())
+
+    def tokens_by_tier(self) -> dict[str, int]:
+        """Tokens sent and received that were charged in tiers other than the ordinary one, by the tier's name."""
+        n_by_tier: Counter[str] = Counter()
+        for tokens in self.tokens.values():
+            for key, n_tokens in tokens.items():
+                kind, _, tier = key.partition(TIER_MARK)
+                if tier and kind in (INPUT, OUTPUT):
+                    n_by_tier[tier] += n_tokens
+        return dict(n_by_tier)
 
     def latency_per_instance_s(self) -> float | None:
         """Return the median over instances of the seconds that an instance's calls took, summed; None if unknown.

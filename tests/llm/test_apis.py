@@ -504,7 +504,7 @@ def test_reasoning_is_separated_from_the_text(field: str) -> None:
         (
             CLAUDE,
             {**CLAUDE_GOOD["usage"], "cache_creation_input_tokens": 100, "cache_read_input_tokens": 2000},
-            Usage(2112, 6),
+            Usage(2112, 6, 2000, 100),
         ),
         (CLAUDE, {"input_tokens": 3}, None),
         (CLAUDE, {"output_tokens": 3}, None),
