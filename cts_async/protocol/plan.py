@@ -110,13 +110,12 @@ class CommandPlan(ABC):
     judge_form: JudgeForm = "nuggets"
     """What judges are asked."""
     only_judges: ClassVar[bool] = False
+    """Whether the judges' calls alone count towards the budget: all others are of another command."""
 
     @property
     def judges_several_answers(self) -> bool:
         """Whether its judges are given several answers to each query, one soon after the other."""
         return False
-
-    """Whether the judges' calls alone count towards the budget: all others are of another command."""
 
     @property
     def embedded(self) -> bool:

@@ -86,8 +86,8 @@ class Role:
 
         The fields named in `on_record` are stored verbatim in the run's data or results already: the journal gets one
         digest of them instead of their text (see `request_json`). A `shared` step is one step for all instances that
-        ask the same; all its fields have to be `on_record`. `policy` overrides the runner's retries for this step. Where further steps will repeat the
-        prompt up to one of its fields, `repeated_before` names that.
+        ask the same; all its fields have to be `on_record`. `policy` overrides the runner's retries for this step.
+        Where further steps will repeat the prompt up to one of its fields, `repeated_before` names that.
         """
         rendered = self.prompts.get(prompt, language, self.model.spec.prompt_size)
         values = {name: str(value) for name, value in fields.items()}
