@@ -71,7 +71,7 @@ class ModelJudge:
     """
 
     def __init__(self, name: str, role: Role, *, several_answers: bool = False) -> None:
-        """With `several_answers` to each query the prompt up to the answer is repeated, of which some caches are told."""
+        """With `several_answers` to each query the prompt up to the answer is repeated, and some caches are told so."""
         self.name, self.role = name, role
         self._repeated_before = ""
         if several_answers and role.model.spec.cache_marks:
