@@ -109,7 +109,8 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
         system["reused"] = forecast.reused.get(label, ReusedEffort()).as_json()
         result["systems"].append(system)
     result["steps"] = [_steps_json(work) for work in forecast.work]
-    result["ways"] = _ways_json(forecast.ways)
+    if len(forecast.ways) > 1:
+        result["ways"] = _ways_json(forecast.ways)
     result["one_walk_s"] = round(forecast.chain_s, 1)
     result["instances_in_flight"] = forecast.in_flight
     result["models_without_price"] = list(forecast.unpriced)
@@ -417,14 +418,16 @@ def judging_forecast_json(plan: JudgePlan, forecast: JudgingForecast) -> dict[st
                 "bound_by": lane.binding,
             }
         )
-    return {
+    result: dict[str, Any] = {
         "systems": [{"system": target.name, "answers": len(target.answers)} for target in plan.targets],
         "answers": plan.n_answers,
         "total": _timed_json(forecast.total, forecast.time_s) | {"reused": forecast.all_reused.as_json()},
         "judges": judges,
         "accounts": accounts,
-        "ways": _ways_json(forecast.ways),
     }
+    if len(forecast.ways) > 1:
+        result["ways"] = _ways_json(forecast.ways)
+    return result
 
 
 def print_judging_forecast(console: Console, plan: JudgePlan, forecast: JudgingForecast) -> None:

@@ -114,14 +114,7 @@ def model_json(entry: ModelEntry) -> dict[str, Any]:
             "window_s": spec.window_s,
             "fixed": spec.limits_fixed,
         },
-        "prices": {
-            "input": spec.input_usd_per_mtok,
-            "output": spec.output_usd_per_mtok,
-            "cached": spec.cached_input_usd_per_mtok,
-            "cache_write": spec.cache_write_usd_per_mtok,
-        },
-        "tier": spec.tier or None,
-        "tiers": {name: _tier_json(tier) for name, tier in spec.tiers.items()},
+        "prices": {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok},
         "params": spec.sent({}),
         "drops": spec.drops,
         "timeout_s": spec.timeout_s,
@@ -136,6 +129,15 @@ def model_json(entry: ModelEntry) -> dict[str, Any]:
     # For models without a system role, a field of 0.12; it is left out where nothing is unusual.
     if spec.system != "system":
         row["system"] = spec.system
+    # Fields of 0.15, in the same way.
+    if spec.cached_input_usd_per_mtok is not None:
+        row["prices"]["cached"] = spec.cached_input_usd_per_mtok
+    if spec.cache_write_usd_per_mtok is not None:
+        row["prices"]["cache_write"] = spec.cache_write_usd_per_mtok
+    if spec.tier:
+        row["tier"] = spec.tier
+    if spec.tiers:
+        row["tiers"] = {name: _tier_json(tier) for name, tier in spec.tiers.items()}
     return row
 
 
