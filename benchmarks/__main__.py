@@ -27,6 +27,7 @@ BY_NAME = (
     "matching",
     "agent_switches",
     "coverage",
+    "cached_tokens",
     "power",
     "viewer",
     "workers",

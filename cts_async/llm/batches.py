@@ -49,13 +49,12 @@ from cts_async.llm.batch_apis import (
     MAX_RESULT_BYTES,
     SHORT_S,
     TRANSFER_S,
-    BatchApi,
     BatchState,
     LineResult,
     load_batch_api,
 )
 from cts_async.llm.batch_ledger import Event, Ledger, RecordedBatch, merged_batches
-from cts_async.llm.catalog import BatchTerms, ModelSpec
+from cts_async.llm.catalog import BATCH, ModelSpec
 from cts_async.llm.model import Client
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import read_reply
@@ -328,6 +327,11 @@ class BatchClient:
         finally:
             self._ledger.close()
 
+    @property
+    def asks_live(self) -> bool:
+        """Whether a request may be asked by an ordinary call, at its full price."""
+        return self._settings.fallback == "live"
+
     def lane(self, spec: ModelSpec, live: Lane) -> BatchLane:
         """The lane for a model that is asked by batches; what has to be asked live uses the lane `live`."""
         self._live_lanes[spec.name] = live
@@ -422,7 +426,8 @@ class BatchClient:
         if refused:
             params = spec.sent(request.params)
             reply = replace(reply, dropped=tuple(name for name in refused if name in params))
-        return reply
+        # Whatever word the provider has for it: this is the tier that it charges for.
+        return replace(reply, tier=BATCH)
 
     async def _ask_live(self, spec: ModelSpec, request: ChatRequest) -> Reply:
         """Ask by an ordinary call, with the permission of the account's lane; an outage is waited for."""
@@ -454,7 +459,6 @@ class BatchClient:
         key = spec.base_url, spec.model
         queue = self._queues.get(key)
         if queue is None:
-            assert spec.batch is not None, "the plan has checked it"
             if self._recorded is None:
                 # Only now: before the first job begins another process may be writing these ledgers.
                 self._recorded = merged_batches(self._settings.folders)
@@ -523,10 +527,9 @@ class _Queue:
         settings: BatchSettings,
         owner: BatchClient,
     ) -> None:
-        assert spec.batch is not None, "the plan has checked it"
-        self.spec: ModelSpec = spec
-        self.terms: BatchTerms = spec.batch
-        self.api: BatchApi = load_batch_api(spec.api)
+        self.spec = spec
+        self.terms = spec.tiers[BATCH]
+        self.api = load_batch_api(spec.api)
         self.n_asked = 0
         self._client, self._ledger, self._events = client, ledger, events
         self._settings, self._timing, self._owner = settings, settings.timing, owner

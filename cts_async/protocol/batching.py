@@ -10,7 +10,7 @@ from cts_async.config import CommandConfig
 from cts_async.errors import UsageError
 from cts_async.llm.batch_apis import NAMES
 from cts_async.llm.batches import BatchSettings
-from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.catalog import BATCH, ModelSpec
 
 BATCH_IN_FLIGHT: Final = 10_000
 """Instances that wait for batches at once. Each waiting judgement of an answer of 2,000 characters takes some 20 KB."""
@@ -40,14 +40,16 @@ def _problem_of(spec: ModelSpec) -> str:
         return "it is embedded in this program, and costs nothing; leave out --batch"
     if spec.api not in NAMES:
         return f"the wire format {spec.api} has none; leave out --batch"
-    alias = spec.name.partition(":")[0].partition("@")[0]
-    if spec.batch is None:
+    terms = spec.tiers.get(BATCH)
+    if terms is None:
         return (
-            f"[models.{alias}] has no table `batch`; leave out --batch, or add one to cts.toml if its provider has them "
-            "(docs/price.md)"
+            f"there is no [models.{spec.alias}.tiers.batch]; leave out --batch, or add that to cts.toml if its provider "
+            "has batches (docs/price.md)"
         )
-    if spec.batch.models and spec.model not in spec.batch.models:
-        return f"it makes them for {', '.join(spec.batch.models)} only, and not for {spec.model}; name that model"
+    if terms.models and spec.model not in terms.models:
+        return f"it makes them of {', '.join(terms.models)}, and not of {spec.model}; name that model"
+    if spec.tier:
+        return f"it is asked in the tier {spec.tier}, whose address has none; leave out that tier, or --batch"
     return ""
 
 

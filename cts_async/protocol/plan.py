@@ -48,10 +48,12 @@ from cts_async.protocol.systems import (
     check_prices,
     choose_roles,
     manifest_prices,
+    remarks_on_tiers,
     resolve_all,
     role_suffix,
     run_names,
     systems_of,
+    tier_notes,
     with_embedded_file,
 )
 from cts_async.protocol.versions import (
@@ -109,6 +111,11 @@ class CommandPlan(ABC):
     """What judges are asked."""
     only_judges: ClassVar[bool] = False
     """Whether the judges' calls alone count towards the budget: all others are of another command."""
+
+    @property
+    def judges_several_answers(self) -> bool:
+        """Whether its judges are given several answers to each query, one soon after the other."""
+        return False
 
     @property
     def embedded(self) -> bool:
@@ -255,6 +262,7 @@ class SystemsPlan(CommandPlan):
             notes[FIXED_TEMPERATURE] = 0.0
         notes["players"] = self.players(system)
         notes["prices"] = manifest_prices(self.specs.values())
+        notes |= tier_notes(self.specs)
         notes["embedded"] = self.embedded
         if self.demo:
             notes["demo"] = True
@@ -560,6 +568,7 @@ def draft_plan(
     """
     extractor = extractor or config.extractor
     prompts, catalogue = choose_prompts(config, catalogue)
+    catalogue = replace(catalogue, cheap=config.cheap)
     check_asking(config)
     config, given_rows = with_given(config)
     if config.stop_after:
@@ -635,6 +644,7 @@ def draft_plan(
 
     remarks = list(remarks_on(prompts, languages))
     remarks += remarks_on_modes(config, custom)
+    remarks += remarks_on_tiers(specs, cheap=config.cheap)
     if config.as_published:
         remarks.append(AS_PUBLISHED)
     agent = specs.get(roles.agent)

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, Protocol, cast
 
 from cts_async.errors import NoCompletion
 from cts_async.foreign_json import as_float, as_object, as_text, loads
-from cts_async.llm.catalog import BatchTerms
+from cts_async.llm.catalog import Tier
 from cts_async.records import value
 
 NAMES: Final = ("openai", "anthropic")
@@ -78,14 +78,14 @@ class LineResult:
 class BatchApi(Protocol):
     """What a module of this folder defines."""
 
-    def line(self, id: str, body: bytes, terms: BatchTerms) -> bytes:
+    def line(self, id: str, body: bytes, terms: Tier) -> bytes:
         """One request of a batch, without a line break at its end; `body` is that of an ordinary call."""
 
     async def upload(self, wire: Wire, lines: Sequence[bytes], nonce: str) -> str:
         """Store the lines at the provider; return the file's id, "" where the creation itself carries them."""
 
     async def create(
-        self, wire: Wire, terms: BatchTerms, lines: Sequence[bytes], nonce: str, input_file: str
+        self, wire: Wire, terms: Tier, lines: Sequence[bytes], nonce: str, input_file: str
     ) -> BatchState:
         """Create the batch: the only request that is charged, and must not be repeated while its end is unknown."""
 

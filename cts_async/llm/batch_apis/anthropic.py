@@ -23,7 +23,7 @@ from cts_async.llm.batch_apis import (
     message_of,
     seconds_of,
 )
-from cts_async.llm.catalog import BatchTerms
+from cts_async.llm.catalog import Tier
 
 PATH: Final = "/messages/batches"
 PAGE: Final = 100
@@ -43,7 +43,7 @@ _STATUSES: Final = {
 """The status that an ordinary call would have had, by the type of its error."""
 
 
-def line(id: str, body: bytes, terms: BatchTerms) -> bytes:
+def line(id: str, body: bytes, terms: Tier) -> bytes:
     return b'{"custom_id":"%b","params":%b}' % (id.encode(), body)
 
 
@@ -51,9 +51,7 @@ async def upload(wire: Wire, lines: Sequence[bytes], nonce: str) -> str:
     return ""
 
 
-async def create(
-    wire: Wire, terms: BatchTerms, lines: Sequence[bytes], nonce: str, input_file: str
-) -> BatchState:
+async def create(wire: Wire, terms: Tier, lines: Sequence[bytes], nonce: str, input_file: str) -> BatchState:
     body = b'{"requests":[%b]}' % b",".join(lines)
     return _state(fields_of(await wire.post(PATH, body, timeout_s=TRANSFER_S)))
 

@@ -24,7 +24,7 @@ from cts_async.llm.batch_apis import (
     message_of,
     seconds_of,
 )
-from cts_async.llm.catalog import BatchTerms
+from cts_async.llm.catalog import Tier
 
 NONCE: Final = "cts_async"
 """The key of the nonce in a batch's metadata."""
@@ -41,7 +41,7 @@ _PHASES: Final[Mapping[str, Phase]] = {
 _OVER_QUOTA: Final = frozenset({"token_limit_exceeded", "too_many_enqueued_tokens"})
 
 
-def line(id: str, body: bytes, terms: BatchTerms) -> bytes:
+def line(id: str, body: bytes, terms: Tier) -> bytes:
     # The body is JSON already: parsing it only to write it again would cost ten times as much.
     url = orjson.dumps(terms.endpoint)
     return b'{"custom_id":"%b","method":"POST","url":%b,"body":%b}' % (id.encode(), url, body)
@@ -63,9 +63,7 @@ async def upload(wire: Wire, lines: Sequence[bytes], nonce: str) -> str:
     )
 
 
-async def create(
-    wire: Wire, terms: BatchTerms, lines: Sequence[bytes], nonce: str, input_file: str
-) -> BatchState:
+async def create(wire: Wire, terms: Tier, lines: Sequence[bytes], nonce: str, input_file: str) -> BatchState:
     fields: dict[str, Any] = {
         "input_file_id": input_file,
         "endpoint": terms.endpoint,
