@@ -968,6 +968,7 @@ class _Queue:
                 now = loop.time()
                 if failed_at is None:
                     failed_at = now
+                    self._notify(f"its batches cannot be reached ({error}), waiting")
                 self._check_outage(error, now - failed_at)
                 await asyncio.sleep(max(wait_s, error.retry_after_s or 0.0))
                 wait_s = min(2 * wait_s, self._timing.longest_poll_s)
