@@ -28,7 +28,7 @@ from typing import Any
 
 import orjson
 from aiohttp import web
-from fake_provider import CHAT, MESSAGES, FakeProvider, Settings, _read, digest_of
+from fake_provider import CHAT, MESSAGES, FakeProvider, Settings, digest_of, read_request
 
 EXPIRED, ERRORED, MISSING, HALF = "expired", "errored", "missing", "half"
 
@@ -350,7 +350,7 @@ class FakeBatches(FakeProvider):
                 continue
             row: dict[str, Any] = {"id": f"req-{asked.id[:6]}", "custom_id": asked.id, "error": None}
             if good:
-                row["response"] = {"status_code": 200, "body": self._reply(CHAT, asked)}
+                row["response"] = {"status_code": 200, "body": self._line_reply(CHAT, asked)}
             elif asked.fate == ERRORED:
                 error = {"error": {"message": "internal error", "type": "server_error"}}
                 row["response"] = {"status_code": 500, "body": error}
@@ -384,14 +384,14 @@ class FakeBatches(FakeProvider):
                 inner = {"type": "api_error", "message": "internal error"}
                 result = {"type": "errored", "error": {"type": "error", "error": inner}}
             else:
-                result = {"type": "succeeded", "message": self._reply(MESSAGES, asked)}
+                result = {"type": "succeeded", "message": self._line_reply(MESSAGES, asked)}
             lines.append(_line({"custom_id": asked.id, "result": result}))
         for n in range(self.faults.unknown):
             lines.append(_line({"custom_id": f"unknown-{n}", "result": {"type": "expired"}}))
         return web.Response(body=b"".join(lines), content_type="application/x-jsonl")
 
-    def _reply(self, path: str, request: _Request) -> Any:
-        asked = _read(path, {"anthropic-version": "2023-06-01"}, request.body)
+    def _line_reply(self, path: str, request: _Request) -> Any:
+        asked = read_request(path, {"anthropic-version": "2023-06-01"}, request.body)
         data, _ = asked.completion(self.settings, "half" if request.fate == HALF else "")
         return orjson.loads(data)
 

@@ -68,6 +68,8 @@ three times over, and 10,000 judgements have some 50 MB."""
 MAX_TRIES: Final = 3
 """Batches that a request is part of before it fails for good."""
 SHOWN_IDS: Final = 5
+FAILURES_TO_TELL: Final = 4
+"""Failures in a row before the user is told: a single 503 among hundreds of polls is nothing to read."""
 CLOSING_S: Final = 120.0
 """How long the end of a command waits for a creation under way, so that its id is recorded."""
 
@@ -723,6 +725,8 @@ class _Queue:
                 self._follow(batch)
                 return
             lasted_s = loop.time() - began
+            if wait_s == self._timing.retry_s:
+                self._notify(f"no batch can be made for now ({error}), waiting")
             if isinstance(error, TransientError):
                 self._check_outage(error, lasted_s)
                 wait_s = max(wait_s, error.retry_after_s or 0.0)
@@ -960,7 +964,7 @@ class _Queue:
         """Repeat a request that costs nothing until it is answered. Raises ProviderDown after the longest outage."""
         loop = asyncio.get_running_loop()
         failed_at: float | None = None
-        wait_s = self._timing.retry_s
+        wait_s, n_failures = self._timing.retry_s, 0
         while True:
             try:
                 return await request()
@@ -968,6 +972,8 @@ class _Queue:
                 now = loop.time()
                 if failed_at is None:
                     failed_at = now
+                n_failures += 1
+                if n_failures == FAILURES_TO_TELL:
                     self._notify(f"its batches cannot be reached ({error}), waiting")
                 self._check_outage(error, now - failed_at)
                 await asyncio.sleep(max(wait_s, error.retry_after_s or 0.0))
