@@ -905,6 +905,9 @@ class RunOptions(SearchOptions):
     ]
     extractor: Annotated[str | None, option(MODELS, hidden=True, help="Model that builds gold.")]
     empty_answers: EmptyAnswersOption
+    batch: Batch
+    submit: Submit
+    batch_fallback: BatchFallbackOption
     name: Annotated[
         str | None, option(RESULTS, metavar="NAME", help="Name of the run [default: DATASET-MODEL-kK].")
     ]

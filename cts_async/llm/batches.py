@@ -577,8 +577,8 @@ class _Queue:
 
     @property
     def open_batches(self) -> list[Batch]:
-        """Those that requests of this process wait for."""
-        return [batch for batch in self._batches if batch.followed and not batch.done.is_set()]
+        """Those that requests of this process wait for, and their provider works on."""
+        return [batch for batch in self._batches if batch.followed and batch.is_open]
 
     @property
     def only_waits(self) -> bool:

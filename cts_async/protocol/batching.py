@@ -53,6 +53,18 @@ def _problem_of(spec: ModelSpec) -> str:
     return ""
 
 
+def batch_widths(config: CommandConfig, n_jobs: int, *, n_streams: int = 1) -> list[int]:
+    """How many of a command's jobs are in flight at once, for each of its streams; [] for as many as usual.
+
+    What waits for a batch must not keep the next instance from being worked on, and is in memory: several streams
+    together have no more than one would have alone.
+    """
+    if not config.uses_batches or config.in_flight:
+        return []
+    width = max(1, min(n_jobs, BATCH_IN_FLIGHT) // max(1, n_streams))
+    return [width] * n_streams
+
+
 def batch_settings(config: CommandConfig, journals: Iterable[Path]) -> BatchSettings:
     """The settings of a command's batches; each journal has a ledger in its folder."""
     folders = list(dict.fromkeys(journal.parent for journal in journals))

@@ -33,7 +33,7 @@ from cts_async.engine.journal import AppendLog
 from cts_async.engine.runner import Context, Job
 from cts_async.errors import InputError, RunStopped, StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
-from cts_async.protocol.batching import BATCH_IN_FLIGHT, check_batches
+from cts_async.protocol.batching import batch_widths, check_batches
 from cts_async.protocol.custom.sources import is_custom
 from cts_async.protocol.gold_check import (
     SMALL,
@@ -232,10 +232,7 @@ async def _open_jobs(plan: GoldPlan, resources: Resources, events: Events) -> As
         ):
             extractor = resources.role(plan.extractor, batched=True)
             build = _Build(plan, searcher, extractor, files[plan.system], archive)
-            in_flight: list[int] = []
-            if plan.config.uses_batches and not plan.config.in_flight:
-                # An intent that waits for its batch must not keep the next one from being searched.
-                in_flight = [min(BATCH_IN_FLIGHT, max(1, len(plan.intents)))]
+            in_flight = batch_widths(plan.config, len(plan.intents))
             yield Jobs([build.jobs()], in_flight=in_flight)
 
 

@@ -49,7 +49,7 @@ from cts_async.protocol.answers import (
     answers_of_run,
     any_id,
 )
-from cts_async.protocol.batching import BATCH_IN_FLIGHT, check_batches
+from cts_async.protocol.batching import batch_widths, check_batches
 from cts_async.protocol.custom.sources import label_judges, source_texts
 from cts_async.protocol.forecast import (
     SAMPLE,
@@ -593,9 +593,9 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
 async def _open_jobs(plan: JudgePlan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
     with open_verdicts(plan, events) as files:
         usual_width = plan.config.in_flight or instances_in_flight(resources)
-        if plan.config.uses_batches and not plan.config.in_flight:
-            # What waits for a batch is in memory: all judges together have no more than one would have alone.
-            usual_width = max(1, BATCH_IN_FLIGHT // max(1, len(plan.specs)))
+        batch_width = batch_widths(plan.config, plan.n_answers, n_streams=len(plan.specs))
+        if batch_width:
+            usual_width = batch_width[0]
         streams, widths = [], []
         for judge in plan.judges:
             streams.append(_jobs(plan, resources.judge(judge), files, events))

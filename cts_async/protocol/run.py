@@ -51,7 +51,7 @@ from cts_async.llm.model import Client, Model, ServedModels, input_tokens, model
 from cts_async.llm.proxies import proxy_for
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.tokenizer import open_counter
-from cts_async.protocol.batching import batch_settings
+from cts_async.protocol.batching import batch_settings, batch_widths
 from cts_async.protocol.conversation import (
     NOBODY,
     Answerer,
@@ -712,7 +712,8 @@ async def run_plan(plan: Plan, environ: Mapping[str, str], events: Events) -> No
 async def _open_jobs(plan: Plan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
     async with open_cast(plan, resources) as cast:
         with open_runs(plan, events) as files:
-            yield Jobs([_jobs(plan, resources, cast, files)])
+            in_flight = batch_widths(plan.config, plan.n_instances * len(plan.systems))
+            yield Jobs([_jobs(plan, resources, cast, files)], in_flight=in_flight)
 
 
 def open_runs(
