@@ -150,6 +150,9 @@ def run(
     in_flight: int | None = None,
     max_outage_s: float = 900.0,
     cheap: bool = False,
+    batch: bool = False,
+    submit: bool = False,
+    batch_fallback: BatchFallback = "batch",
     retry_failed: bool = False,
     sync: bool = False,
     seed: int = 0,
@@ -291,6 +294,9 @@ def judge(
     in_flight: int | None = None,
     max_outage_s: float = 900.0,
     cheap: bool = False,
+    batch: bool = False,
+    submit: bool = False,
+    batch_fallback: BatchFallback = "batch",
     retry_failed: bool = False,
     sync: bool = False,
     seed: int = 0,
@@ -322,7 +328,8 @@ def judge(
         new, reuse, no_reuse, share_sampled
 
     The execution, as in `run`:
-        budget, in_flight, max_outage_s, cheap, retry_failed, sync, seed, quiet, verbose, log_file, command
+        budget, in_flight, max_outage_s, cheap, batch, submit, batch_fallback, retry_failed, sync, seed, quiet,
+        verbose, log_file, command
     """
     # All parameters by their names, before there is any other variable.
     options = dict(locals())

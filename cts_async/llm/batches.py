@@ -671,9 +671,10 @@ class _Queue:
     async def _submit_all(self) -> None:
         """Hand in one batch after the other: full ones at once, the last one when nothing else happens."""
         while True:
-            if not self._full:
-                await self._arrived.wait()
+            if not self._full and self._filling is None:
                 self._arrived.clear()
+                await self._arrived.wait()
+            if not self._full:
                 await self._gather()
             if self._full:
                 batch = self._full.pop(0)
