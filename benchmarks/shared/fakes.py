@@ -9,18 +9,23 @@ from benchmarks.shared.process import ROOT
 sys.path.insert(0, str(ROOT / "tests"))
 
 import iteration_session as session_fakes
+from fake_batches import batches_process
 from fake_provider import ALL_FAULTS, PAID, Remote, Seen, digest_of, provider_process
+from forked_commands import Command, forked_commands
 from iteration_session import Killed
 from real_run import RealRun
 
 __all__ = [
     "ALL_FAULTS",
     "PAID",
+    "Command",
     "Killed",
     "RealRun",
     "Remote",
     "Seen",
+    "batches_process",
     "digest_of",
+    "forked_commands",
     "provider_process",
     "session_fakes",
 ]

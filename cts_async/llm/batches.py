@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -65,6 +66,8 @@ MAX_BATCH_REQUESTS: Final = 10_000
 MAX_BATCH_BYTES: Final = 32_000_000
 """The largest batch that is made, also where the provider takes more: its bytes are held in memory while they are sent,
 three times over, and 10,000 judgements have some 50 MB."""
+ID_HEX: Final = 40
+"""Digits of a request's id: Anthropic takes 64 characters, and 160 bits never meet by chance."""
 MAX_TRIES: Final = 3
 """Batches that a request is part of before it fails for good."""
 SHOWN_IDS: Final = 5
@@ -312,6 +315,8 @@ class BatchClient:
         self._live_lanes: dict[str, Lane] = {}
         self._recorded: list[RecordedBatch] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._n_read: Counter[str] = Counter()
+        """By the digest of a body, how often a result of it has been read."""
         self.is_busy: Callable[[], bool] = _never
         self.on_submitted: Callable[[RunStopped], None] | None = None
 
@@ -361,8 +366,11 @@ class BatchClient:
         queue = self._queue(spec)
         tried: set[str] = set()
         reason, n_tries = "", 0
+        digest = sha256(_body(queue.sent_spec(spec), request)).hexdigest()
+        # A step whose reply was unusable may ask the same once more, and wants another reply.
+        occurrence = self._n_read[digest]
         while n_tries < MAX_TRIES:
-            batch, id = self._enqueue(queue, spec, request, tried)
+            batch, id = self._enqueue(queue, spec, request, occurrence, tried)
             if not batch.done.is_set():
                 await batch.done.wait()
             if batch.error is not None:
@@ -371,7 +379,7 @@ class BatchClient:
             result = batch.results.get(id)
             if result is not None and result.status:
                 try:
-                    return self._read(queue, spec, request, result)
+                    reply = self._read(queue, spec, request, result)
                 except TransientError as error:
                     reason = str(error)
                 except ProviderRefused:
@@ -379,6 +387,12 @@ class BatchClient:
                     if not batch.is_recorded:
                         raise
                     continue
+                except StepError:
+                    self._n_read[digest] = occurrence + 1
+                    raise
+                else:
+                    self._n_read[digest] = occurrence + 1
+                    return reply
             elif result is not None:
                 reason = result.reason
             else:
@@ -399,11 +413,14 @@ class BatchClient:
         )
 
     def _enqueue(
-        self, queue: _Queue, spec: ModelSpec, request: ChatRequest, tried: set[str]
+        self, queue: _Queue, spec: ModelSpec, request: ChatRequest, occurrence: int, tried: set[str]
     ) -> tuple[Batch, str]:
         """The batch that has, or will have, this request, and the request's id in it."""
         body = _body(queue.sent_spec(spec), request)
-        id = sha256(body).hexdigest()[:40]
+        determining = body
+        if occurrence:
+            determining += b"\n%d" % occurrence
+        id = sha256(determining).hexdigest()[:ID_HEX]
         line = queue.api.line(id, body, queue.terms)
         limit = min(queue.terms.max_bytes, MAX_BATCH_BYTES)
         limit = min(limit, queue.terms.max_request_bytes or limit)
