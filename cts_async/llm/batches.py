@@ -279,7 +279,7 @@ class _ModelWire:
         self, path: str, body: bytes, *, content_type: str = "application/json", timeout_s: float = SHORT_S
     ) -> bytes:
         return await self.client.request(
-            self.spec, "POST", path, body, content_type=content_type, timeout_s=timeout_s
+            self.spec, "POST", path, body, content_type=content_type, timeout_s=timeout_s, once=True
         )
 
 

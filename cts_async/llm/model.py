@@ -159,10 +159,12 @@ class Client:
         content_type: str = "application/json",
         timeout_s: float,
         max_bytes: int | None = None,
+        once: bool = False,
     ) -> bytes:
         """Ask for another resource of the model's server than its chat; return the body of a successful response.
 
-        `path` stands below base_url. The body is as it came: the caller takes keys out of it. Raises as `chat` does.
+        `path` stands below base_url. A request that must not be sent twice is sent `once`. The body is as it came: the
+        caller takes keys out of it. Raises as `chat` does.
         """
         if self._session is None:
             raise RuntimeError("the client is not open")
@@ -171,7 +173,9 @@ class Client:
         headers = {**_HEADERS, "Content-Type": content_type, **api.headers(key)}
         endpoint = HttpEndpoint(self._session, spec.base_url + path, method)
         try:
-            response = await endpoint.send(encode_headers(headers), body, timeout_s, max_bytes=max_bytes)
+            response = await endpoint.send(
+                encode_headers(headers), body, timeout_s, max_bytes=max_bytes, reuse=not once
+            )
         except (aiohttp.ClientError, TimeoutError) as error:
             raise endpoint.failure(error, f"{spec.name}: {spec.base_url}", timeout_s) from None
         if not 200 <= response.status < 300:

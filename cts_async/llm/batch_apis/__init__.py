@@ -39,7 +39,7 @@ class Wire(Protocol):
     async def post(
         self, path: str, body: bytes, *, content_type: str = "application/json", timeout_s: float = SHORT_S
     ) -> bytes:
-        """The same for a POST."""
+        """The same for a POST, which is sent once, whatever becomes of it."""
 
 
 @value
