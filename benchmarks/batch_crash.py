@@ -20,7 +20,7 @@ from benchmarks.shared.result import Result, Row
 from cts_async.engine.journal import read_records
 
 KILLS, SEED, N, PER_BATCH = 200, 20261127, 60, 15
-LIFE_S = 1.5
+LIFE_S = 3.0
 """A life ends at an instant drawn from all of it; a run that is not killed takes some 4 s."""
 FAULTS = {
     "duration_s": 0.3,
@@ -29,7 +29,7 @@ FAULTS = {
     "missing": 0.03,
     "half": 0.05,
     "unknown": 1,
-    "unanswered_creations": 0.1,
+    "unanswered_creations": 0.2,
     "dropped_creations": 0.1,
     "listed_after_s": 0.2,
     "busy": 0.1,

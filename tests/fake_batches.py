@@ -95,7 +95,7 @@ class MadeBatch:
 
 
 class FakeBatches(FakeProvider):
-    """The server; `made` has every batch in order of creation, `paid_lines` how often each body was paid in batches."""
+    """The server; `made` has every batch in order of creation, `paid_lines` how often each request was paid, by its id."""
 
     def __init__(
         self, faults: BatchFaults | None = None, settings: Settings | None = None, port: int = 0
@@ -230,7 +230,7 @@ class FakeBatches(FakeProvider):
         batch.settled = True
         for request in batch.requests:
             if request.fate in ("", HALF):
-                self.paid_lines[request.digest] += 1
+                self.paid_lines[request.id] += 1
 
     def _counts(self, batch: MadeBatch) -> tuple[int, int]:
         """Requests done and failed."""
