@@ -95,7 +95,7 @@ class MadeBatch:
 
 
 class FakeBatches(FakeProvider):
-    """The server; `made` has every batch in order of creation, `paid_lines` how often each request was paid, by its id."""
+    """The server; `made` has every batch in order of creation, `paid_lines` how often each request was paid."""
 
     def __init__(
         self, faults: BatchFaults | None = None, settings: Settings | None = None, port: int = 0

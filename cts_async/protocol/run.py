@@ -215,8 +215,10 @@ class Resources:
         if self.judge_form == "match":
             return MatchJudge(name, self.fixed_role(name, batched=True))
         custom = self.custom.get((name, "judge"))
+        if custom is not None:
+            return custom
         role = self.fixed_role(name, batched=True)
-        return custom or ModelJudge(name, role, several_answers=self.several_answers)
+        return ModelJudge(name, role, several_answers=self.several_answers)
 
     def clarifier(self, name: str) -> Clarifier:
         return self.custom.get((name, "clarifier")) or ModelClarifier(self.role(name))
