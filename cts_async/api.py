@@ -27,9 +27,11 @@ from cts_async.records import (
     DEFAULT_TOOLS,
     AgentMode,
     AgentPrompt,
+    AskTime,
     EmptyAnswers,
     JudgeForm,
     Mode,
+    ReplyForm,
     Scheme,
     Stage,
 )
@@ -89,6 +91,11 @@ def run(
     references: str | Sequence[str] = ("orig",),
     schemes: Scheme | Sequence[Scheme] = ("cts",),
     modes: Mode | Sequence[Mode] = ("at-once",),
+    ask: AskTime | Sequence[AskTime] = ("before",),
+    max_asks: int = 3,
+    min_asks: int = 0,
+    replies: ReplyForm = "open",
+    inject_at: float | Sequence[float] = (),
     given_questions: PathText | Sequence[PathText] = (),
     given_rewrites: PathText | Sequence[PathText] = (),
     stop_after: Stage | None = None,
@@ -157,6 +164,10 @@ def run(
         references: "orig" searches the underspecified query as it is, "gold" the hidden intent
         schemes: how a Clarifier is prompted: "cts", or AT-CoT's "standard", "at-standard", "cot" and "at-cot"
         modes: how it talks with the user: "at-once", "respond" or "select"
+        ask: when the user is asked: "never", "before" the search, "during" it by the agent, or "both"
+        max_asks, min_asks: questions that the agent may ask during a search, and has to ask before it answers
+        replies: "open" (a short phrase) or "yes-no"
+        inject_at: shares of the agent's turns after which it is given the answers that were asked for before
         given_questions, given_rewrites: files or runs whose questions are asked, or whose queries are searched
         stop_after: "questions", "answers" or "rewrite": no search, and no judges
         name: name of the run, where DATA-MODEL-kK is not wanted
@@ -423,7 +434,7 @@ def _config(kind: type[T], names: _Names, options: dict[str, Any]) -> T:
             value = ()
         elif name == "judges":
             value = names.of_players(name, value)
-        elif get_origin(types[name]) is tuple and isinstance(value, str | Path):
+        elif get_origin(types[name]) is tuple and isinstance(value, str | Path | float):
             value = (value,)
         try:
             settings[name] = TypeAdapter(types[name]).validate_python(value)

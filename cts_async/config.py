@@ -21,9 +21,12 @@ from cts_async.records import (
     SCHEMES,
     AgentMode,
     AgentPrompt,
+    AskRules,
+    AskTime,
     EmptyAnswers,
     JudgeForm,
     Mode,
+    ReplyForm,
     Scheme,
     Stage,
 )
@@ -187,9 +190,32 @@ class RunConfig(SearchConfig):
     """What judges are asked; None: as the dataset says."""
     empty_answers: EmptyAnswers = "fail"
     """Whether a search that ends without an answer is a failure without a score, or scored 0 without asking a judge."""
+    ask: tuple[AskTime, ...] = ("before",)
+    """When systems ask the user; each of these makes systems of its own over the same instances."""
+    max_asks: int = 3
+    min_asks: int = 0
+    replies: ReplyForm = "open"
+    """The rules of the questions that an agent asks during its search."""
+    inject_at: tuple[float, ...] = ()
+    """Shares of the agent's turns, from 0 to below 1, after which it is given the answers that were elicited before."""
     as_published: bool = False
     """Play the paper's protocol to the letter where this project's differs (see `protocol.plan.AS_PUBLISHED`)."""
     command: str = "cts run"
+
+    @property
+    def ask_rules(self) -> AskRules:
+        """What an agent may ask during its search."""
+        return AskRules(self.max_asks, self.min_asks, self.replies)
+
+    @property
+    def asks_before_search(self) -> bool:
+        """Whether there are systems with a Clarifier."""
+        return "before" in self.ask or "both" in self.ask
+
+    @property
+    def asks_during_search(self) -> bool:
+        """Whether there are systems whose agent may ask."""
+        return "during" in self.ask or "both" in self.ask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

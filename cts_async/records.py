@@ -24,6 +24,8 @@ EmptyAnswers = Literal["fail", "zero"]
 AgentMode = Literal["strict", "as-published", "tongyi"]
 Stage = Literal["questions", "answers", "rewrite"]
 JudgeForm = Literal["nuggets", "match"]
+AskTime = Literal["never", "before", "during", "both"]
+ReplyForm = Literal["open", "yes-no"]
 AmbiguityType = Literal["semantic", "generalize", "specify"]
 Language = Literal["en", "zh"]
 AgentPrompt = Literal["native", "tongyi", "en", "zh", "query"]
@@ -52,6 +54,13 @@ NOT_TO_BE_PUBLISHED: Final = "not_to_be_published"
 """The field of exported candidates and built gold that says why their texts must not be published, if they must not."""
 UNKNOWN: Final = "unknown"
 """The User Answerer's reply if the intent does not specify what was asked (paper, section 3.2)."""
+DONT_KNOW: Final = "i don't know"
+"""The same among the replies "yes-no", in the words of InteractComp's user (Deng et al. 2025)."""
+ASK_TIMES: Final[tuple[AskTime, ...]] = ("never", "before", "during", "both")
+"""When a system asks the user: never, before the search (the Clarifier), during it (the agent), or both."""
+REPLY_FORMS: Final[tuple[ReplyForm, ...]] = ("open", "yes-no")
+"""What the user replies to an agent: a short phrase or `unknown` (CTS), or exactly yes, no or "i don't know"
+(InteractComp)."""
 
 Caveat: TypeAlias = Literal["", "smoke test", "made up"]
 """Why a run's scores say nothing about a model: the embedded model played, or the scripts of `cts demo`. "": they do."""
@@ -156,8 +165,9 @@ class Turn:
     before, not made again), "made_up" (a tool response that the model wrote itself, cut off with everything after it),
     "dropped" (an earlier tool response that no longer fits the context; `request` names its turn), "cut" (the same, cut
     in its middle), "forced" (the turns or the context were used up and the answer was demanded), "unanswered" (they were
-    used up and none was demanded) or "answer". `request` is the agent's request to a tool and `text` the thought, result
-    or answer. `sources` are the results of a tool call, as data.
+    used up and none was demanded), "injected" (answers elicited before the search were given to the agent),
+    "early_answer" (an answer before the questions that have to be asked) or "answer". `request` is the agent's request
+    to a tool and `text` the thought, result or answer. `sources` are the results of a tool call, as data.
     """
 
     kind: str
@@ -191,6 +201,53 @@ class ToolUse:
 
 
 @dataclass(frozen=True, slots=True)
+class AskRules:
+    """How often an agent may ask the user during its search, how often it has to, and in which form the user replies."""
+
+    max_asks: int = 3
+    min_asks: int = 0
+    """Questions that it has to ask before it may answer; InteractComp's mode "forced" has 5."""
+    replies: ReplyForm = "open"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question of the agent to the user, and the reply."""
+
+    question: str
+    reply: str
+    turn: int
+    """The turn in which it was asked, from 1. Of code of the user's a turn is each thing that it asks of the run."""
+
+    @property
+    def unknown(self) -> bool:
+        """Whether the user does not know, or does not say."""
+        return self.reply in (UNKNOWN, DONT_KNOW)
+
+
+@dataclass(frozen=True, slots=True)
+class AskLog:
+    """What an agent that may ask the user has asked during a search of `n_turns` turns."""
+
+    asks: tuple[Ask, ...]
+    n_turns: int
+    n_refused: int = 0
+    """Questions beyond the rules' most, which the user never saw."""
+    n_early: int = 0
+    """Answers that were sent back, since the rules want more questions first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Before which turn (from 1) the answers that were elicited before the search were given to the agent.
+
+    None: the search had ended by then.
+    """
+
+    turn: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
     """The steps of a deep-search agent for one query, and its answer.
 
@@ -204,6 +261,10 @@ class Trace:
     model_calls: int
     forced: bool
     tools: ToolUse = field(default_factory=ToolUse)
+    asked: AskLog | None = None
+    """None: the agent could not ask."""
+    delivered: Delivered | None = None
+    """None: nothing was to be given to it later."""
     confidence: float | None = None
     """How sure the agent said it is, from 0 to 100; None if it was not asked, or said nothing that can be read."""
 

@@ -59,8 +59,14 @@ def _clarify(asked: str, messages: Messages, unknown_share: float) -> str:
     return json.dumps([f"Which {aspect} do you mean by {query}?" for aspect in aspects], ensure_ascii=False)
 
 
+YES_NO = ("yes", "No.", "I don't know.", "unknown")
+"""Replies of a user who is to say yes, no, or "i don't know", in words of models."""
+
+
 def _answer(asked: str, messages: Messages, unknown_share: float) -> str:
     query, question = field_of(asked, "clear_query"), field_of(asked, "clarification_question")
+    if "i don't know" in messages[0]["content"]:
+        return YES_NO[int(len(YES_NO) * chance(query, question))]
     if chance("unknown", query, question) < unknown_share:
         return "unknown"
     return query.rpartition(" ")[2][-12:]
@@ -107,19 +113,40 @@ def _reformulate(asked: str, messages: Messages, unknown_share: float) -> str:
     return " ".join(words)
 
 
+N_ASKS = 2
+"""Questions of an agent that may ask, where it does not have to ask more."""
+
+
+def _query(asked: str) -> str:
+    return asked.rpartition("User:")[2].strip()
+
+
 _WITHOUT_TOOLS = ("You have no tools", "没有任何工具")
 """Words of the instructions of an agent that has to answer from what it knows."""
 
 
 def _agent(asked: str, messages: Messages, unknown_share: float) -> str:
+    if '"name": "ask", "description"' in messages[0]["content"] + asked:
+        n_replies = sum("The user replies" in message["content"] for message in messages)
+        # One that has to ask more before it answers asks on.
+        if n_replies < N_ASKS or "Ask at least" in messages[-1]["content"]:
+            call = {"name": "ask", "arguments": {"question": f"Is it number {n_replies + 1} of its kind?"}}
+            return f"<think>I ask.</think>\n<tool_call>\n{json.dumps(call)}\n</tool_call>"
+        messages = [message for message in messages if "The user replies" not in message["content"]]
+        asked_only = '"name": "search", "description"' not in messages[0]["content"] + asked
+        if asked_only:
+            messages = [
+                *messages,
+                {"role": "user", "content": f"<tool_response>{_query(asked)}</tool_response>"},
+            ]
     responses = [m["content"] for m in messages[2:] if "<tool_response>" in m["content"]]
     if not responses and any(words in messages[0]["content"] for words in _WITHOUT_TOOLS):
-        responses = [f"I know: {asked.rpartition('User:')[2].strip()}"]
+        responses = [f"I know: {_query(asked)}"]
     if responses:
         text = re.sub(r"<[^>]*>", " ", responses[-1])
         answer = " ".join(text.split())[:400]
         return f"<think>The results say it.</think>\n<answer>{answer}{_confidence(answer, messages)}</answer>"
-    call = {"name": "search", "arguments": {"query": [asked.rpartition("User:")[2].strip()]}}
+    call = {"name": "search", "arguments": {"query": [_query(asked)]}}
     return f"<think>I search.</think>\n<tool_call>\n{json.dumps(call, ensure_ascii=False)}\n</tool_call>"
 
 

@@ -8,10 +8,10 @@ proves no cause; only answers that are given to it at a chosen share of its turn
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import isnan
+from math import fsum, isnan
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -26,11 +26,11 @@ from cts_async.analysis.stats import (
 )
 from cts_async.llm.model import FIRST_PER_BYTE
 from cts_async.protocol.audit.text import stands_in
-from cts_async.protocol.human_answers import normalised_question
 from cts_async.records import UNKNOWN, Caveat
 from cts_async.runs.asking import QuestionedSearch, questioned_searches
 from cts_async.runs.finished import FinishedRun, newest_run
 from cts_async.runs.manifest import ORIG
+from cts_async.search.asking import normalised_question
 
 Way: TypeAlias = Literal["never", "before", "during", "both", "later", "told"]
 """How a system comes to know what the query leaves open:
@@ -279,6 +279,7 @@ def way_of(run: FinishedRun) -> Way | None:
     """How a run's system comes to know what the query leaves open; None for answers of which that is not known."""
     if not run.searched:
         return None
+    # First, since such a system has a Clarifier as well.
     if run.inject_at is not None:
         return "later"
     if run.max_asks:
@@ -325,15 +326,17 @@ def analyse_asking(board: Board, judge: str | None, *, seed: int = 0) -> Asking 
                 searches_by_label[run.label] = searches
     tests: tuple[PairTest, ...] = ()
     if judge is not None:
-        columns_of_during = [board.place(run.label) for run in runs_by_way["during"]]
-        columns_of_before = [board.place(run.label) for run in runs_by_way["before"]]
-        tests = compare_family(board, judge, list(product(columns_of_during, columns_of_before)), seed=seed)
+        # A family of its own: who compares the two ways of asking has one question, not one for each pair of systems.
+        pairs: list[tuple[int, int]] = []
+        for during, before in product(runs_by_way["during"], runs_by_way["before"]):
+            pairs.append((board.place(during.label), board.place(before.label)))
+        tests = compare_family(board, judge, pairs, seed=seed)
     return Asking(
         judge=judge or "",
         orig=orig,
         gold=gold,
         systems=tuple(systems),
-        regrets=_regrets(runs_by_way, scores, seed),
+        regrets=_regrets(runs_by_way, orig, scores, seed),
         tests=tests,
         given_later=tuple(_given_later(runs_by_way, searches_by_label, scores, references.orig, seed)),
     )
@@ -398,7 +401,13 @@ def _system(
     if run.max_asks:
         timing = _timing(searches, scores, references.orig, seed)
         by_count = tuple(_by_count(searches, scores, references.orig, seed))
-    scored = [id for id in scores if id in searches]
+    scored: list[str] = []
+    n_without_orig = 0
+    for id in scores:
+        # Scores are of answers: an id without one is of a run whose files disagree.
+        if id in searches:
+            scored.append(id)
+            n_without_orig += id not in references.orig
     return AskingSystem(
         label=run.label,
         way=way,
@@ -408,8 +417,8 @@ def _system(
         n_failed=run.n_failed,
         n_answered=run.n_done,
         n_unscored=run.n_done - len(scored),
-        n_without_orig=sum(id not in references.orig for id in scored),
-        mean=mean_or_none([scores[id] for id in scored]),
+        n_without_orig=n_without_orig,
+        mean=mean_or_none(_values(scores, scored)),
         n_questions=n_questions,
         n_silent=n_silent,
         n_tokens=n_tokens,
@@ -427,27 +436,31 @@ def tokens_read(search: QuestionedSearch) -> float:
     questions: dict[str, str] = {}
     for question, _ in search.pairs:
         questions.setdefault(normalised_question(question), question)
-    return sum(FIRST_PER_BYTE * len(question.encode(errors="replace")) for question in questions.values())
+    n_bytes = 0
+    for question in questions.values():
+        # Half of a surrogate pair, which a reply of unknown origin may hold, has no UTF-8.
+        n_bytes += len(question.encode(errors="replace"))
+    return FIRST_PER_BYTE * n_bytes
 
 
 def _worth(searches: Mapping[str, QuestionedSearch], scores: Scores, orig: Scores, seed: int) -> Worth | None:
     paired = _paired(searches, scores, orig)
-    gain = paired_difference([scores[id] for id in paired], [orig[id] for id in paired], seed=seed)
+    gain = _gain(paired, scores, orig, seed)
     if gain is None:
         return None
+    # Instances without a question count as well: what an agent does without asking is part of the system.
     gains: list[float] = []
-    n_asked: list[float] = []
-    n_tokens: list[float] = []
+    n_questions: list[int] = []
+    thousands: list[float] = []
     for id in paired:
         gains.append(scores[id] - orig[id])
-        n_asked.append(len(searches[id].pairs))
-        n_tokens.append(tokens_read(searches[id]))
-    thousands = [n / 1000 for n in n_tokens]
+        n_questions.append(len(searches[id].pairs))
+        thousands.append(tokens_read(searches[id]) / 1000)
     return Worth(
         gain=gain,
-        n_questions=int(sum(n_asked)),
-        n_tokens=sum(n_tokens),
-        per_question=ratio_of_sums(gains, n_asked, seed=seed),
+        n_questions=sum(n_questions),
+        n_tokens=1000 * fsum(thousands),
+        per_question=ratio_of_sums(gains, n_questions, seed=seed),
         per_1000_tokens=ratio_of_sums(gains, thousands, seed=seed),
     )
 
@@ -457,14 +470,21 @@ def _paired(searches: Collection[str], scores: Scores, others: Scores) -> list[s
     return [id for id in searches if id in scores and id in others]
 
 
-def _gain(ids: Sequence[str], scores: Scores, others: Scores, seed: int) -> Difference | None:
-    shared = _paired(ids, scores, others)
-    return paired_difference([scores[id] for id in shared], [others[id] for id in shared], seed=seed)
+def _values(scores: Scores, ids: Iterable[str]) -> list[float]:
+    """The scores of these instances, in their order."""
+    return [scores[id] for id in ids]
+
+
+def _gain(ids: Collection[str], scores: Scores, others: Scores, seed: int) -> Difference | None:
+    """Mean paired difference over those of the instances that have both scores."""
+    paired = _paired(ids, scores, others)
+    return paired_difference(_values(scores, paired), _values(others, paired), seed=seed)
 
 
 def _mean_score(ids: Collection[str], scores: Scores, seed: int) -> Difference | None:
-    values = [scores[id] for id in ids if id in scores]
-    return paired_difference(values, [0.0] * len(values), seed=seed)
+    """Mean over those of the instances that have a score, with the interval that a gain has."""
+    scored = _paired(ids, scores, scores)
+    return paired_difference(_values(scores, scored), [0.0] * len(scored), seed=seed)
 
 
 def _by_count(
@@ -490,27 +510,29 @@ def _timing(
             shares.append(ask.turn / search.n_turns)
         first_turn = search.asks[0].turn
         first_shares[id] = first_turn / search.n_turns
-        # In whole numbers: a share of exactly 1/4 belongs to the first quarter, whatever the rounding.
+        # In whole numbers, rounded up: a share of exactly 1/4 belongs to the first quarter, whatever the rounding.
         quarter = -(-QUARTERS * first_turn // search.n_turns) - 1
         ids_by_quarter.setdefault(quarter, []).append(id)
     if not first_shares:
         return None
     with_gain = _paired(first_shares, scores, orig)
-    gains = [scores[id] - orig[id] for id in with_gain]
+    gains: list[float] = []
+    for id in with_gain:
+        gains.append(scores[id] - orig[id])
     bins: list[ShareBin] = []
     for quarter, ids in sorted(ids_by_quarter.items()):
         shared = _paired(ids, scores, orig)
         gain = _gain(shared, scores, orig, seed)
         if gain is None:
             continue
-        mean_share = sum(first_shares[id] for id in shared) / len(shared)
+        mean_share = fsum(_values(first_shares, shared)) / len(shared)
         bins.append(ShareBin(quarter / QUARTERS, (quarter + 1) / QUARTERS, len(shared), mean_share, gain))
     return Timing(
         n=len(first_shares),
         mean_share=sum(shares) / len(shares),
         mean_first_share=sum(first_shares.values()) / len(first_shares),
         n_with_gain=len(with_gain),
-        rho=rank_correlation([first_shares[id] for id in with_gain], gains),
+        rho=rank_correlation(_values(first_shares, with_gain), gains),
         bins=tuple(bins),
     )
 
@@ -524,6 +546,7 @@ def _care(searches: Mapping[str, QuestionedSearch], references: _References, *, 
     for id, search in searches.items():
         is_open = references.anything_to_ask(id)
         orig_score = references.orig.get(id)
+        # Where orig is full already, no reply can be worth a point.
         is_full = orig_score is not None and orig_score >= FULL_SCORE - _ROUNDING
         any_hit = False
         asked_before: set[str] = set()
@@ -535,6 +558,7 @@ def _care(searches: Mapping[str, QuestionedSearch], references: _References, *, 
             asked_before.add(normalised)
             is_known = reply not in (UNKNOWN, DONT_KNOW)
             in_query = is_known and has_words and stands_in(reply, search.query)
+            # What a question told that nobody had: the user knew it, and neither q nor an earlier reply had it.
             is_hit = bool(is_open) and is_known and not in_query and not is_repeated
             any_hit |= is_hit
             n_questions += 1
@@ -575,28 +599,34 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def _regrets(
-    runs_by_way: Mapping[Way, Sequence[FinishedRun]], scores: Mapping[str, Scores], seed: int
+    runs_by_way: Mapping[Way, Sequence[FinishedRun]], orig: str, scores: Mapping[str, Scores], seed: int
 ) -> Regrets | None:
     """None where systems with scores are missing of never, or of both before and during."""
-    labels: dict[Way, list[str]] = {}
-    for way, runs in runs_by_way.items():
-        labels[way] = [run.label for run in runs if scores[run.label]]
-    if not labels["never"] or not (labels["before"] or labels["during"]):
+    # Of several runs of orig the one that gains are over: the best of two equal systems would be that of chance.
+    labels: dict[Way, list[str]] = {"never": [orig]}
+    for way in ("before", "during", "both"):
+        labels[way] = [run.label for run in runs_by_way[way] if scores[run.label]]
+    if not orig or not (labels["before"] or labels["during"]):
         return None
     candidates = labels["never"] + labels["before"] + labels["during"]
-    common = sorted(set.intersection(*(set(scores[label]) for label in candidates)))
+    common = [id for id in scores[orig] if all(id in scores[label] for label in candidates)]
     if not common:
         return Regrets(0, tuple(candidates), None, ())
-    best = {id: max(scores[label][id] for label in candidates) for id in common}
+    best: dict[str, float] = {}
+    for id in common:
+        best[id] = max(scores[label][id] for label in candidates)
     regrets: list[Regret] = []
-    for way in ("never", "before", "during", "both"):
-        for label in labels[way]:
-            ids = [id for id in common if id in scores[label]]
-            regret = paired_difference([best[id] for id in ids], [scores[label][id] for id in ids], seed=seed)
-            mean = mean_or_none([scores[label][id] for id in ids])
+    for way, labels_of_way in labels.items():
+        for label in labels_of_way:
+            # A system of "both" is no candidate, and may lack scores of the common instances.
+            paired = _paired(common, scores[label], best)
+            regret = _gain(paired, best, scores[label], seed)
+            mean = mean_or_none(_values(scores[label], paired))
             if regret is None or mean is None:
                 continue
-            n_best = sum(scores[label][id] >= best[id] - _ROUNDING for id in ids)
+            n_best = 0
+            for id in paired:
+                n_best += scores[label][id] >= best[id] - _ROUNDING
             regrets.append(Regret(label, way, mean, regret, n_best))
     return Regrets(len(common), tuple(candidates), mean_or_none(list(best.values())), tuple(regrets))
 
@@ -616,35 +646,45 @@ def _given_later(
     for run in runs_by_way["later"]:
         families.setdefault(_family(run), []).append(run)
     for family, runs in families.items():
-        rewriting = [run for run in runs_by_way["before"] if _family(run) == family]
-        rewriting_scores: Scores = {}
-        for run in rewriting:
-            rewriting_scores = rewriting_scores or scores[run.label]
         clarifier, k, _ = family
-        for run in rewriting + sorted(runs, key=_share_of_run):
-            searches = searches_by_label.get(run.label)
-            ids: Collection[str] = scores[run.label]
-            n_not_delivered = 0
-            delivered: list[float] = []
-            over_rewriting: Difference | None = None
-            if searches is not None:
-                ids = searches
-                over_rewriting = _gain(list(searches), scores[run.label], rewriting_scores, seed)
-                for search in searches.values():
-                    if search.injected_turn is None:
-                        n_not_delivered += 1
-                    elif search.n_turns:
-                        delivered.append((search.injected_turn - 1) / search.n_turns)
+        asked_before = f"{clarifier}-k{k}"
+        rewriting_scores: Scores = {}
+        for run in runs_by_way["before"]:
+            if _family(run) != family:
+                continue
+            rewriting_scores = rewriting_scores or scores[run.label]
             yield GivenLater(
                 label=run.label,
-                asked_before=f"{clarifier}-k{k}",
+                asked_before=asked_before,
+                share=None,
+                n_answered=run.n_done,
+                n_not_delivered=0,
+                mean_share=None,
+                score=_mean_score(scores[run.label], scores[run.label], seed),
+                gain=_gain(scores[run.label], scores[run.label], orig, seed),
+                over_rewriting=None,
+            )
+        for run in sorted(runs, key=_share_of_run):
+            searches = searches_by_label[run.label]
+            n_not_delivered = 0
+            delivered: list[float] = []
+            for search in searches.values():
+                if search.injected_turn is None:
+                    n_not_delivered += 1
+                elif search.n_turns:
+                    # Before turn 3 of 4 two turns are over: a half.
+                    delivered.append((search.injected_turn - 1) / search.n_turns)
+            # Searches that ended before keep their scores: leaving them out would leave out those that end early.
+            yield GivenLater(
+                label=run.label,
+                asked_before=asked_before,
                 share=run.inject_at,
                 n_answered=run.n_done,
                 n_not_delivered=n_not_delivered,
                 mean_share=mean_or_none(delivered),
-                score=_mean_score(ids, scores[run.label], seed),
-                gain=_gain(list(ids), scores[run.label], orig, seed),
-                over_rewriting=over_rewriting,
+                score=_mean_score(searches, scores[run.label], seed),
+                gain=_gain(searches, scores[run.label], orig, seed),
+                over_rewriting=_gain(searches, scores[run.label], rewriting_scores, seed),
             )
 
 

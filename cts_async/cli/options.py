@@ -25,7 +25,18 @@ from typer.core import TyperCommand
 from cts_async.cli.completion import choices, names, run_names, runs
 from cts_async.config import BudgetConfig, CommandConfig, Consent, user_config_file
 from cts_async.errors import UsageError, closest
-from cts_async.records import AGENT_PROMPTS, JUDGE_FORMS, MODES, SCHEMES, STAGES, AgentMode, EmptyAnswers
+from cts_async.records import (
+    AGENT_PROMPTS,
+    ASK_TIMES,
+    JUDGE_FORMS,
+    MODES,
+    REPLY_FORMS,
+    SCHEMES,
+    STAGES,
+    AgentMode,
+    AskTime,
+    EmptyAnswers,
+)
 
 if TYPE_CHECKING:
     from cts_async.protocol.config_trust import Spec
@@ -167,6 +178,27 @@ def one_of(option: str, accepted: Sequence[str]) -> Callable[[Any], Any]:
 def split_names(words: list[str]) -> list[str]:
     """Return the names in words such as `a,b`."""
     return [name.strip() for word in words for name in word.split(",")]
+
+
+def read_ask_times(typed: list[str]) -> tuple[AskTime, ...]:
+    """Return the times to ask in words such as `never,during`. Raises UsageError."""
+    return read_names("--ask", split_names(typed), ASK_TIMES)
+
+
+read_ask_times.accepted = ASK_TIMES  # type: ignore[attr-defined]
+
+
+def read_shares(typed: list[str] | None) -> list[float]:
+    """Return the shares in words such as `0,0.25`. Raises UsageError."""
+    shares: list[float] = []
+    for word in split_names(typed or []):
+        try:
+            shares.append(float(word))
+        except ValueError:
+            raise UsageError(
+                f"--inject-at {word}: write shares of the agent's turns, from 0 to below 1: 0,0.25,0.5"
+            ) from None
+    return shares
 
 
 def read_date(text: str | None) -> str | None:
@@ -731,6 +763,41 @@ class RunOptions(SearchOptions):
             callback=one_of("--mode", MODES),
             help="at-once: all questions together; respond: one question per turn; select: the user picks a "
             "reformulated query. Repeatable.",
+        ),
+    ]
+    ask: Annotated[
+        list[str],
+        option(
+            DATA,
+            metavar="WHEN",
+            callback=read_ask_times,
+            help="When the user is asked: never, before the search (a Clarifier), during it (the agent), or both; "
+            "several, separated by commas, are compared.",
+        ),
+    ]
+    max_asks: Annotated[
+        int, option(DATA, metavar="N", min=1, help="Questions that the agent may ask during a search.")
+    ]
+    min_asks: Annotated[
+        int, option(DATA, metavar="N", min=0, help="Questions that it has to ask before it may answer.")
+    ]
+    replies: Annotated[
+        str,
+        option(
+            DATA,
+            metavar="open|yes-no",
+            callback=one_of("--replies", REPLY_FORMS),
+            help="How the user replies to the agent: in a short phrase, or yes, no or i don't know.",
+        ),
+    ]
+    inject_at: Annotated[
+        list[str] | None,
+        option(
+            DATA,
+            metavar="SHARES",
+            callback=read_shares,
+            help="Also give the agent the answers asked for before, in the place of a rewritten query, once these "
+            "shares of its turns are used up: 0,0.25,0.5.",
         ),
     ]
     gold: Annotated[

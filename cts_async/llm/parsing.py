@@ -20,7 +20,7 @@ from cts_async.errors import UnusableOutput
 from cts_async.foreign_json import as_texts
 from cts_async.llm.further import further_in_list
 from cts_async.llm.json_text import answer_text, find_json, loads_or_none, only_string, strip_think_tags
-from cts_async.records import AMBIGUITY_TYPES, UNKNOWN, AmbiguityType, Answer
+from cts_async.records import AMBIGUITY_TYPES, DONT_KNOW, UNKNOWN, AmbiguityType, Answer
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -125,6 +125,46 @@ class ShortPhrase:
         if _says_unknown(line, strict=self.strict):
             return Answer(UNKNOWN, unknown=True)
         return Answer(line, unknown=False)
+
+
+@dataclass(frozen=True, slots=True)
+class YesNo:
+    """The user's reply to an agent, "yes-no": exactly one of yes, no and "i don't know" (InteractComp).
+
+    Case, quotes, punctuation and the apostrophe do not matter, and what means `unknown` (see `ShortPhrase`) is "i don't
+    know". Anything else is unusable: neither a word within a sentence nor silence is taken for a no.
+    """
+
+    json_schema: ClassVar[dict[str, Any] | None] = None
+    grammar: ClassVar[str] = f'root ::= "yes" | "no" | "{DONT_KNOW}"\n'
+
+    def parse(self, text: str) -> Answer:
+        lines = list(_bare_lines(text))
+        if len(lines) == 1:
+            folded = unicodedata.normalize("NFKC", lines[0]).casefold()
+            words = " ".join("".join(sign for sign in folded if sign.isalnum() or sign.isspace()).split())
+            if words in _YES_NO:
+                reply = _YES_NO[words]
+                return Answer(reply, unknown=reply == DONT_KNOW)
+            if _says_unknown(lines[0], strict=False):
+                return Answer(DONT_KNOW, unknown=True)
+        raise UnusableOutput(f"expected exactly yes, no or {DONT_KNOW}, and nothing else", text=text)
+
+
+_YES_NO: Final = {
+    "yes": "yes",
+    "no": "no",
+    "i dont know": DONT_KNOW,
+    "i do not know": DONT_KNOW,
+    "dont know": DONT_KNOW,
+    "是": "yes",
+    "是的": "yes",
+    "否": "no",
+    "不是": "no",
+    "不知道": DONT_KNOW,
+    "我不知道": DONT_KNOW,
+}
+"""The replies by what a model may write of them: letters alone, case folded."""
 
 
 @dataclass(frozen=True, slots=True)

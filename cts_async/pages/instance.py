@@ -39,6 +39,7 @@ from cts_async.runs.results import (
     judged_fingerprint,
     nuggets_of,
     score_of,
+    stated_confidence,
     turns_of,
 )
 from cts_async.runs.trace import (
@@ -116,6 +117,8 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, other_runs: Sequence[s
         "spending": _spending(run, id),
         "tools": {kind: label._asdict() for kind, label in every_tool().labels().items()},
     }
+    if "confidence" in line:
+        page["confidence"] = stated_confidence(line)
     if run.manifest.restriction:
         page["restriction"] = run.manifest.restriction
     return page

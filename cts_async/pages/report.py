@@ -107,6 +107,7 @@ def _instance(instance: OpenedInstance, run: OpenedRun, anchor: str) -> Markup:
         ("More of the replies", _further_fields(page)),
         (searched, _searched_query(page)),
         ("Answer", _quotation(page["answer"], "div", class_="answer")),
+        ("Stated confidence", _stated_confidence(page)),
         ("Nuggets", _nuggets(page)),
     ]
     details: list[Node] = []
@@ -209,6 +210,15 @@ def _searched_query(page: Json) -> Node:
         else:
             words.append(segment["text"])
     return element("p", words, dir="auto", lang=language_attribute(query))
+
+
+def _stated_confidence(page: Json) -> Node:
+    """How sure the agent said it was; nothing where it was not asked."""
+    if "confidence" not in page or not page["answer"]:
+        return None
+    if page["confidence"] is None:
+        return "not stated"
+    return f"{page['confidence']:g} of 100"
 
 
 def _nuggets(page: Json) -> Node:

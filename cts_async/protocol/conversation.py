@@ -31,7 +31,7 @@ from typing import Any, Final, Literal, Protocol
 from cts_async.engine.runner import Context
 from cts_async.engine.step import RetryPolicy
 from cts_async.errors import StepError
-from cts_async.llm.parsing import Choice, Clarification, Clarified, OneLine, ShortPhrase
+from cts_async.llm.parsing import Choice, Clarification, Clarified, Expect, OneLine, ShortPhrase, YesNo
 from cts_async.protocol.roles import Rewriter, Role
 from cts_async.protocol.systems import System
 from cts_async.protocol.views import (
@@ -91,8 +91,8 @@ class Selector(Protocol):
 class Answerer(Protocol):
     """Answers the Clarifier's questions in the place of the user."""
 
-    async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
-        """The answer to question number `turn` (from 1) of the instance of `ctx`.
+    async def answer(self, ctx: Context, view: AnswererView, step: str) -> Answer:
+        """The answer to a question about the instance of `ctx`; the step is `answer/N`, or `search/ask/N`.
 
         In mode "respond" the view has the conversation so far, which recorded human answers do not depend on.
         """
@@ -108,20 +108,23 @@ class ModelAnswerer:
     exact_unknown: bool = False
     """Whether only the word itself is `unknown` (`ShortPhrase.exact`)."""
 
-    async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
-        """A short phrase from q*, or `unknown`."""
+    async def answer(self, ctx: Context, view: AnswererView, step: str) -> Answer:
+        """A short phrase from q*, or `unknown`; of the replies "yes-no" exactly one."""
         language = language_of(view.fused_query)
         prompt, policy = "answer", None
+        form: Expect[Answer] = ShortPhrase(exact=self.exact_unknown)
         fields: dict[str, Any] = {"clear_query": view.fused_query}
+        if view.replies == "yes-no":
+            prompt, form = "answer_yes_no", YesNo()
         if view.conversation is not None:
             prompt, policy = "respond", PATIENT
             fields["conversation"] = conversation_text(view.conversation, "questions", language)
         return await self.role.ask(
             ctx,
-            f"answer/{turn}",
+            step,
             prompt,
             language,
-            ShortPhrase(exact=self.exact_unknown),
+            form,
             on_record=("clear_query",),  # every result has it as `fused_query`
             policy=policy,
             **fields,
@@ -182,7 +185,7 @@ async def converse(
         else:
             (question,) = offer.offered
             view = AnswererView(instance.intent, question, history)
-            answer = await participants.answerer.answer(ctx, view, n)
+            answer = await participants.answerer.answer(ctx, view, f"answer/{n}")
             reply, turn = answer.text, replace(turn, answers=(answer,))
         history = Conversation(instance.query, (*history.exchanges, Exchange(offer.offered, reply)))
         is_final = n == system.k
@@ -228,7 +231,7 @@ async def answer_all(
     calls = []
     for n, question in enumerate(questions, 1):
         view = AnswererView(instance.intent, question)
-        calls.append(partial(participants.answerer.answer, ctx, view, n))
+        calls.append(partial(participants.answerer.answer, ctx, view, f"answer/{n}"))
     return tuple(await ctx.gather(calls))
 
 
@@ -284,15 +287,21 @@ def prompt_of(scheme: Scheme, mode: Mode) -> str:
 
 
 def prompts_of(system: System) -> list[str]:
-    """Names of the prompts that a system may use before it searches; none for the reference points."""
+    """Names of the prompts that a system's asking may use; none for the reference points."""
+    asked_prompts = []
+    if system.asks is not None:
+        asked_prompts.append("answer_yes_no" if system.asks.replies == "yes-no" else "answer")
     if system.kind != "clarify":
-        return []
+        return asked_prompts
+    if system.inject_at is not None:
+        return [prompt_of(system.scheme, system.mode), "answer"]  # nobody rewrites
     user_prompts = {
         "at-once": ["answer", "rewrite"],
         "respond": ["respond", "reformulate"],
         "select": ["select_query"],
     }
-    return [prompt_of(system.scheme, system.mode)] + user_prompts[system.mode]
+    prompts = [prompt_of(system.scheme, system.mode), *user_prompts[system.mode], *asked_prompts]
+    return list(dict.fromkeys(prompts))
 
 
 def form_of(scheme: Scheme, mode: Mode, k: int) -> Clarification:

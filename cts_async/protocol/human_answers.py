@@ -18,7 +18,6 @@ questions in another frame are found.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -33,6 +32,7 @@ from cts_async.errors import UnusableOutput, UsageError
 from cts_async.llm.parsing import ShortPhrase
 from cts_async.protocol.views import AnswererView
 from cts_async.records import UNKNOWN, Answer
+from cts_async.search.asking import normalised_question
 from cts_async.search.terms import STOP_WORDS
 
 
@@ -42,18 +42,17 @@ class HumanAnswerer:
 
     pairs: Mapping[str, HumanPairs]
 
-    async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
+    async def answer(self, ctx: Context, view: AnswererView, step: str) -> Answer:
         """The human answer to the most similar question, or `unknown`."""
         reply = human_reply(view.question, self.pairs.get(ctx.job.id, ()))
 
         async def execute(_: UnusableOutput | None) -> Executed:
             return Executed(reply)
 
-        name = f"answer/{turn}"
         request = {"fields": {"clarification_question": view.question}}
         # The key contains the reply: if the data's answer changes, it is another step.
-        key = step_key("human answer", ctx.job.id, name, request, reply)
-        return await ctx.step(Step(name, key, execute, _read, request=request, reuse=ReuseRule.FIXED))
+        key = step_key("human answer", ctx.job.id, step, request, reply)
+        return await ctx.step(Step(step, key, execute, _read, request=request, reuse=ReuseRule.FIXED))
 
 
 def human_reply(question: str, pairs: HumanPairs) -> dict[str, Any]:
@@ -127,13 +126,6 @@ def best_match(question: str, candidates: Iterable[str]) -> tuple[int, float] | 
     if best_similarity < THRESHOLD:
         return None
     return best_index, best_similarity
-
-
-def normalised_question(question: str) -> str:
-    """The question's letters and digits, case and width folded, with single spaces."""
-    folded = unicodedata.normalize("NFKC", question).casefold()
-    letters = "".join(sign for sign in folded if sign.isalnum() or sign.isspace())
-    return " ".join(letters.split())
 
 
 def _similarity(question: str, candidate: str) -> float:

@@ -3,6 +3,7 @@
     q --Clarifier--> questions --User Answerer (q*)--> answers --Rewriter (q)--> q-hat
     q-hat --deep search--> answer --coverage judge (nuggets of q*)--> restore_score_100
 
+The agent may ask the user, too, during its search; or it is given the answers as they are, at some turn (`asking`).
 Given questions take the Clarifier's place, given rewritten queries the whole first line's, and a run may stop after any
 stage of it. By another scheme or mode the first line is a conversation (`conversation`), and q-hat what it ends with.
 Ordinary async code: each role's call is a durable step, so running it again is resuming it.
@@ -16,6 +17,7 @@ from functools import partial
 
 from cts_async.engine.runner import Context
 from cts_async.errors import ProviderGone, StepError
+from cts_async.protocol.asking import InstanceUser, injection_of
 from cts_async.protocol.conversation import (
     Participants,
     TurnClarifier,
@@ -29,8 +31,9 @@ from cts_async.protocol.given import Given
 from cts_async.protocol.judge import LEXICAL, Judge, nothing_covered
 from cts_async.protocol.roles import Clarifier, Searcher
 from cts_async.protocol.systems import System
-from cts_async.protocol.views import ClarifierView, JudgeView, SearchView
+from cts_async.protocol.views import AskingView, ClarifierView, JudgeView, RewriterView, SearchView
 from cts_async.records import Instance, Judgment, Outcome, Stage, Verdicts
+from cts_async.search.asking import Injection
 from cts_async.search.confidence import with_confidence
 
 
@@ -40,6 +43,8 @@ class Cast:
 
     participants: Participants
     searcher: Searcher
+    asking_searcher: Searcher
+    """The same agent, where it may ask the user."""
     judges: tuple[Judge, ...]
     """The first one's labels are the score; empty: nothing is judged."""
     given: Mapping[str, Given] = field(default_factory=dict)
@@ -69,11 +74,11 @@ async def with_further(ctx: Context, walk: Callable[[Context], Awaitable[Outcome
 
 
 async def clarify_then_search(
-    ctx: Context, cast: Cast, clarifier: Clarifier, instance: Instance, k: int
+    ctx: Context, cast: Cast, clarifier: Clarifier, instance: Instance, system: System
 ) -> Outcome:
-    """A Clarifier with a budget of `k` questions (paper, section 5.3)."""
-    questions = await clarifier.clarify(ctx, ClarifierView(instance.query, k))
-    outcome = Outcome(instance, k, questions)
+    """A Clarifier with a budget of k questions (paper, section 5.3)."""
+    questions = await clarifier.clarify(ctx, ClarifierView(instance.query, system.k))
+    outcome = Outcome(instance, system.k, questions)
     if cast.stop_after == "questions":
         return outcome
     with made_before(outcome):
@@ -81,12 +86,17 @@ async def clarify_then_search(
     outcome = replace(outcome, answers=answers)
     if cast.stop_after == "answers":
         return outcome
+    if system.inject_at is not None:
+        texts = [answer.text for answer in answers]
+        view = RewriterView(instance.query, tuple(zip(questions, texts, strict=True)))
+        outcome = replace(outcome, rewritten_query=instance.query)
+        return await _search(ctx, cast, outcome, system, injection_of(view, system.inject_at))
     with made_before(outcome):
         q_hat = await rewrite(ctx, cast.participants, instance, questions, answers)
     outcome = replace(outcome, rewritten_query=q_hat)
     if cast.stop_after == "rewrite":
         return outcome
-    return await _search(ctx, cast, outcome)
+    return await _search(ctx, cast, outcome, system)
 
 
 async def converse_then_search(
@@ -96,18 +106,20 @@ async def converse_then_search(
     turns = await converse(ctx, cast.participants, clarifier, instance, system, every_turn=False)
     questions, answers = answered_questions(turns)
     outcome = Outcome(instance, system.k, questions, answers, turns[-1].query, turns=turns)
-    return await _search(ctx, cast, outcome)
+    return await _search(ctx, cast, outcome, system)
 
 
 async def search_only(ctx: Context, cast: Cast, instance: Instance, system: System) -> Outcome:
-    """Nobody asks: the agent on q itself (`orig`), on q* (`gold`), or on a rewritten query that is given."""
+    """Nobody asks before the search: the agent on q itself (`orig`, and where it asks itself), on q* (`gold`), or on a
+    rewritten query that is given.
+    """
     if system.kind == "rewrites":
         (query,) = cast.given[system.clarifier].texts[instance.id]
-    elif system.kind == "orig":
-        query = instance.query
-    else:
+    elif system.kind == "gold":
         query = instance.intent
-    return await _search(ctx, cast, Outcome(instance, 0, (), rewritten_query=query))
+    else:
+        query = instance.query
+    return await _search(ctx, cast, Outcome(instance, 0, (), rewritten_query=query), system)
 
 
 async def judge_answer(
@@ -153,10 +165,18 @@ async def judge_recorded(
     return _judged(Outcome(instance, 0, ()), verdicts, scoring)
 
 
-async def _search(ctx: Context, cast: Cast, outcome: Outcome) -> Outcome:
-    """Search what asking has led to, and judge the answer."""
+async def _search(
+    ctx: Context, cast: Cast, outcome: Outcome, system: System, injection: Injection | None = None
+) -> Outcome:
+    """Search what asking has led to, and judge the answer. In some systems the agent may ask the user itself."""
+    query, asks = outcome.rewritten_query, system.asks
     with made_before(outcome):
-        trace = await cast.searcher.search(ctx, SearchView(outcome.rewritten_query))
+        if asks is None:
+            trace = await cast.searcher.search(ctx, SearchView(query), injection=injection)
+        else:
+            view = AskingView(query, asks.max_asks, asks.min_asks, asks.replies)
+            user = InstanceUser(cast.participants.answerer, outcome.instance.intent, asks.replies)
+            trace = await cast.asking_searcher.search(ctx, view, user=user, injection=injection)
     # Code of the user's may state it as a model does.
     if cast.asks_confidence and trace.confidence is None:
         trace = with_confidence(trace)

@@ -21,6 +21,7 @@ from cts_async.errors import UsageError, closest
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
 from cts_async.llm.tokenizer import open_counter
+from cts_async.protocol.asking import asks_json, check_asking
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import (
     Players,
@@ -68,6 +69,7 @@ from cts_async.runs.reuse import Origins, read_folder
 from cts_async.search.backends.addresses import AllowList
 from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue, load_search
 from cts_async.search.toolbox import NO_TOOLS, Toolbox, open_toolbox
+from cts_async.search.toolbox.ask import asking_toolbox
 from cts_async.search.tools import AGENT_MODES, ALL_SWITCHES, AgentSettings
 
 SMOKE_LIMIT = 8
@@ -196,9 +198,13 @@ class SystemsPlan(CommandPlan):
         """The prompts that the system may use, by name."""
         prompts: dict[str, Prompt] = {}
         for role, player in self.prompted(system):
-            for prompt in self.prompts.of(player).of_role(role, self.agent_prompt):
+            for prompt in self.prompt_set(system).of(player).of_role(role, self.agent_prompt):
                 prompts[prompt.name] = prompt
         return [prompts[name] for name in sorted(prompts)]
+
+    def prompt_set(self, system: System) -> PromptSet:
+        """The prompts of a system."""
+        return self.prompts
 
     def sources_of(self, system: System) -> dict[str, str]:
         """The sources of the roles that code of the user's plays in the system, by file name."""
@@ -303,6 +309,19 @@ class Plan(SystemsPlan):
     """Human (question, answer) pairs by instance id, used instead of the User Answerer; None: the model answers."""
     given: Mapping[str, Given] = field(default_factory=dict)
     """Given questions or rewritten queries, by label."""
+    asking_prompts: PromptSet | None = None
+    """The prompts of systems whose agent may ask the user; None: there are none."""
+
+    @property
+    def asking_toolbox(self) -> Toolbox:
+        """The agent's tools where it may ask the user."""
+        return asking_toolbox(self.toolbox, self.config.ask_rules)
+
+    def prompt_set(self, system: System) -> PromptSet:
+        """The prompts of a system."""
+        if system.asks is not None and self.asking_prompts is not None:
+            return self.asking_prompts
+        return self.prompts
 
     @property
     def searches(self) -> bool:
@@ -334,8 +353,13 @@ class Plan(SystemsPlan):
             identity["rewrites"] = self.given[system.clarifier].identity
         if self.searches:
             identity["agent"] = self.settings.as_json()
-            if not self.toolbox.is_default:
+            if system.asks is not None:
+                identity["agent_tools"] = self.asking_toolbox.identity
+                identity["asks"] = asks_json(system.asks)
+            elif not self.toolbox.is_default:
                 identity["agent_tools"] = self.toolbox.identity
+            if system.inject_at is not None:
+                identity["inject_at"] = system.inject_at
             identity["corpus_sha256"] = self.search.corpus_sha256
             identity["tools"] = self.search.identity
         else:
@@ -393,7 +417,9 @@ class Plan(SystemsPlan):
         players: dict[str, str] = {}
         if system.kind == "clarify":
             players["clarifier"] = system.clarifier
-            players |= self._supporters()
+            players |= self._supporters(system)
+        elif system.kind == "ask":
+            players |= self._supporters(system)
         if self.searches:
             players["agent"] = self.roles.agent
             if self.roles.visit:
@@ -407,9 +433,11 @@ class Plan(SystemsPlan):
             players["extractor"] = self.extractor
         return players
 
-    def _supporters(self) -> dict[str, str]:
+    def _supporters(self, system: System) -> dict[str, str]:
         """Who answers and rewrites, by role; as `support` where one model plays both."""
         roles, n_supporters = self.roles, n_supporters_of(self.config)
+        if system.kind == "ask" or system.inject_at is not None:
+            return {"answerer": roles.supporters[0]}
         # Code of the user's has a function for each, and each of them an identity of its own.
         if "answerer" in roles.supporting or roles.support in self.custom:
             players = zip(("answerer", "rewriter"), roles.supporters, strict=True)
@@ -452,7 +480,7 @@ class Plan(SystemsPlan):
         """Prompts of roles that nobody plays in this run, or that are played without a model."""
         unused: set[str] = set()
         if self.human_answers is not None:
-            unused |= {"answer", "respond"}
+            unused |= {"answer", "answer_yes_no", "respond"}
         if system.clarifier in self.given:
             unused.add("clarify")
         unused.update(("answer", "rewrite")[n_supporters_of(self.config) :])
@@ -476,6 +504,7 @@ def enough_in_flight(widths: Iterable[int]) -> int:
 
 PLAYED_BY: Final = {
     "answer": "answerer",
+    "answer_yes_no": "answerer",
     "respond": "answerer",
     "rewrite": "rewriter",
     "reformulate": "support",
@@ -531,6 +560,7 @@ def draft_plan(
     """
     extractor = extractor or config.extractor
     prompts, catalogue = choose_prompts(config, catalogue)
+    check_asking(config)
     config, given_rows = with_given(config)
     if config.stop_after:
         # Reference points do nothing but search.
@@ -554,6 +584,13 @@ def draft_plan(
         raise UsageError(
             f"{roles.agent} is code of yours, and has no agent mode: leave out --agent-mode and --agent-setting"
         )
+    if config.inject_at and roles.agent in custom:
+        raise UsageError(
+            f"{roles.agent} is code of yours, and takes nothing between its turns: leave out --inject-at"
+        )
+    asking_prompts = None
+    if config.asks_during_search:
+        asking_prompts, _ = choose_prompts(config, catalogue, asking_toolbox(toolbox, config.ask_rules))
     if not toolbox.is_default and roles.agent in custom:
         raise UsageError(f"{roles.agent} is code of yours, and brings its own tools: leave out --tools")
     if not toolbox.uses("visit"):
@@ -636,6 +673,7 @@ def draft_plan(
         most_nuggets=most_nuggets,
         human_answers=human_answers,
         given=given_texts(config, given_rows, instances),
+        asking_prompts=asking_prompts,
     )
     plan.check_prompts()
     plan.reuse.check()
@@ -770,6 +808,10 @@ def reuse_of(config: CommandConfig, folder: Path) -> Reuse:
 
 def _check_published(config: RunConfig) -> None:
     """Raise UsageError for options that the paper's protocol does not have."""
+    if config.asks_during_search or config.inject_at:
+        raise UsageError(
+            "as published, the user is asked before the search: leave out --ask during and both, and --inject-at"
+        )
     if (config.schemes, config.modes) != (("cts",), ("at-once",)):
         raise UsageError("as published, all questions are asked at once: leave out --scheme and --mode")
     if config.answers is not None:
@@ -858,8 +900,13 @@ def _roles_by_model(
         supporters += (roles.support,)  # chooses and reformulates
     # In this order the error about a missing key names the roles that need it.
     players: dict[str, Iterable[str]] = {}
-    players["model"] = [name for name in config.models if name not in given_labels]
-    if config.models:
+    if config.asks_before_search:
+        players["model"] = [name for name in config.models if name not in given_labels]
+    elif not config.asks_during_search:
+        supporters = ()
+    else:
+        supporters = supporters[:1]
+    if config.models or config.asks_during_search:
         players["support"] = dict.fromkeys(supporters)
     if not config.no_judge:
         players["judge"] = roles.judges

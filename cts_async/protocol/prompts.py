@@ -63,6 +63,7 @@ _TURN_FIELDS: Final = ("conversation", "blurred_query", "k")
 FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "clarify": ("blurred_query", "k"),
     "answer": ("clear_query", "clarification_question"),
+    "answer_yes_no": ("clear_query", "clarification_question"),
     "rewrite": ("blurred_query", "qa_pairs"),
     "judge": ("query", "nuggets", "candidate_answer"),
     "match": ("query", "correct_answer", "candidate_answer"),
@@ -282,8 +283,12 @@ def shipped_folder() -> Path:
 # --- A user's prompts
 
 
-def choose_prompts(config: CommandConfig, catalogue: Catalogue) -> tuple[PromptSet, Catalogue]:
+def choose_prompts(
+    config: CommandConfig, catalogue: Catalogue, toolbox: Toolbox | None = None
+) -> tuple[PromptSet, Catalogue]:
     """The prompts of a command, and the catalogue with the names that may follow a model's.
+
+    The agent's describe the tools of `toolbox`; None: those of the configuration.
 
     Of the variants only those are read that a player of `config` is named with. Raises UsageError, InputError.
     """
@@ -298,8 +303,7 @@ def choose_prompts(config: CommandConfig, catalogue: Catalogue) -> tuple[PromptS
         if name not in used:
             raise UsageError(f"--prompts {name}=...: nobody uses them; name them with a model: gpt@{name}")
     as_published = isinstance(config, RunConfig) and config.as_published
-    toolbox = None
-    if isinstance(config, SearchConfig):
+    if toolbox is None and isinstance(config, SearchConfig):
         toolbox = open_toolbox(config.tools)
     used_folders = {name: catalogue.prompts[name] for name in sorted(used)}
     prompts = open_prompts(config.prompts, used_folders, as_published=as_published, toolbox=toolbox)

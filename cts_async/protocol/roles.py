@@ -14,9 +14,10 @@ from cts_async.llm.model import FIRST_PER_BYTE, Model, ModelCall
 from cts_async.llm.params import output_limit
 from cts_async.llm.parsing import Expect, OneLine, QuestionList
 from cts_async.protocol.prompts import PromptSet
-from cts_async.protocol.views import ClarifierView, RewriterView, SearchView, VisitView
-from cts_async.records import AgentPrompt, Language, Trace, language_of
+from cts_async.protocol.views import AskingView, ClarifierView, RewriterView, SearchView, VisitView
+from cts_async.records import AgentPrompt, AskRules, Language, Trace, language_of
 from cts_async.search.agent import Agent
+from cts_async.search.asking import AskSession, Injection, User
 from cts_async.search.backends import Page
 from cts_async.search.evidence import Evidence, EvidenceForm
 
@@ -197,8 +198,19 @@ def qa_pairs(view: RewriterView, language: Language) -> str:
 class Searcher(Protocol):
     """A deep-search agent."""
 
-    async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
-        """Search until there is an answer; `retry_failures` as in `Agent.run`."""
+    async def search(
+        self,
+        ctx: Context,
+        view: SearchView,
+        *,
+        retry_failures: bool = False,
+        user: User | None = None,
+        injection: Injection | None = None,
+    ) -> Trace:
+        """Search until there is an answer; `retry_failures` and `injection` as in `Agent.run`.
+
+        With an AskingView the `user` may be asked.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,14 +222,32 @@ class DeepSearch:
     current_date: str
     prompt: AgentPrompt = "query"
 
-    async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
+    async def search(
+        self,
+        ctx: Context,
+        view: SearchView,
+        *,
+        retry_failures: bool = False,
+        user: User | None = None,
+        injection: Injection | None = None,
+    ) -> Trace:
         language = self.prompt if self.prompt in ("en", "zh") else language_of(view.query)
         prompt = self.prompts.agent(self.prompt, view.query, self.agent.model.spec.prompt_size)
         fields = {"question": view.query, "current_date": self.current_date}
         request = {"prompt": prompt.name, "fields": fields}
         opening = prompt.render(**fields)
+        session = None
+        if isinstance(view, AskingView) and user is not None:
+            session = AskSession(user, AskRules(view.max_asks, view.min_asks, view.replies))
         return await self.agent.run(
-            ctx, view.query, opening, language, request, retry_failures=retry_failures
+            ctx,
+            view.query,
+            opening,
+            language,
+            request,
+            retry_failures=retry_failures,
+            session=session,
+            injection=injection,
         )
 
 

@@ -701,11 +701,20 @@ def cast_of(plan: Plan, resources: Resources, searcher: Searcher) -> Cast:
     return Cast(
         user,
         searcher,
+        _asking_searcher(plan, searcher),
         judges,
         plan.given,
         plan.config.stop_after,
         asks_confidence=plan.asks_confidence,
     )
+
+
+def _asking_searcher(plan: Plan, searcher: Searcher) -> Searcher:
+    """The agent where it may ask the user: with the tool `ask`, which its prompt describes."""
+    if plan.asking_prompts is None or not isinstance(searcher, DeepSearch):
+        return searcher
+    agent = replace(searcher.agent, toolbox=plan.asking_toolbox)
+    return replace(searcher, agent=agent, prompts=plan.asking_prompts.of(plan.roles.agent))
 
 
 @value
@@ -740,7 +749,7 @@ def _steps_of(resources: Resources, cast: Cast, system: System, remaining: Remai
             converse_then_search, cast=cast, clarifier=turn_clarifier, instance=instance, system=system
         )
     clarifier = cast.given.get(system.clarifier) or resources.clarifier(system.clarifier)
-    return partial(clarify_then_search, cast=cast, clarifier=clarifier, instance=instance, k=system.k)
+    return partial(clarify_then_search, cast=cast, clarifier=clarifier, instance=instance, system=system)
 
 
 def work_left(plan: Plan, recorded: Mapping[System, RecordedWork]) -> Iterator[tuple[Remaining, System]]:

@@ -17,9 +17,9 @@ from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.local import model_file
 from cts_async.llm.model import model_prices
 from cts_async.protocol.judge import LEXICAL
-from cts_async.records import SCHEMES, Mode, Scheme, is_one_line
+from cts_async.records import SCHEMES, AskRules, Mode, Scheme, is_one_line
 
-SystemKind = Literal["clarify", "orig", "gold", "rewrites"]
+SystemKind = Literal["clarify", "orig", "gold", "rewrites", "ask"]
 REFERENCE_KINDS: Final = ("orig", "gold")
 """The kinds of systems that nobody asks in: they are shared by all systems that are compared with them."""
 
@@ -28,7 +28,8 @@ REFERENCE_KINDS: Final = ("orig", "gold")
 class System:
     """One row of the results table. `clarifier` is "" and `k` 0 for the reference points.
 
-    Of given rewritten queries ("rewrites") `clarifier` is the label of who made them, and `k` 0: nothing is asked.
+    Of given rewritten queries ("rewrites") `clarifier` is the label of who made them, and `k` 0: nothing is asked. Of
+    the kind "ask" nobody asks before the search; the agent does during it.
     """
 
     kind: SystemKind
@@ -39,6 +40,11 @@ class System:
     mode: Mode = "at-once"
     variant: str = ""
     """The name of the Clarifier's prompts, with which `clarifier` ends then (`gpt@short`)."""
+    asks: AskRules | None = None
+    """What the agent may ask during its search; None: nothing."""
+    inject_at: float | None = None
+    """The share of the agent's turns after which it is given the answers, as pairs; None: they are rewritten into q-hat
+    before it."""
 
     @property
     def converses(self) -> bool:
@@ -49,10 +55,30 @@ class System:
     def label(self) -> str:
         """`gpt-k3`; `gpt-at-cot-respond-k3` if scheme or mode differ from the benchmark's own; `gpt-k3-rewrites`.
 
-        With prompts of the user's, `gpt-k3@short`.
+        With prompts of the user's, `gpt-k3@short`. What happens during the search comes last: `orig+ask3`,
+        `gpt-k3+ask5-min5-yesno`, `gpt-k3+inject25`.
         """
+        return self._label_before_search + self._label_during_search
+
+    @property
+    def _label_during_search(self) -> str:
+        label = ""
+        if self.inject_at is not None:
+            label += f"+inject{100 * self.inject_at:g}"
+        if self.asks is not None:
+            label += f"+ask{self.asks.max_asks}"
+            if self.asks.min_asks:
+                label += f"-min{self.asks.min_asks}"
+            if self.asks.replies == "yes-no":
+                label += "-yesno"
+        return label
+
+    @property
+    def _label_before_search(self) -> str:
         if self.kind == "rewrites":
             return f"{self.clarifier}-rewrites"
+        if self.kind == "ask":
+            return "orig"
         if self.kind != "clarify":
             return self.kind
         prompts = ""
@@ -99,7 +125,15 @@ def systems_of(
         _, variant = variant_of(name, variants)
         pairs = custom_pairs if name in custom else model_pairs
         for (scheme, mode), k in product(pairs, dict.fromkeys(config.ks)):
-            systems.append(System("clarify", name, k, scheme, mode, variant))
+            system = System("clarify", name, k, scheme, mode, variant)
+            if "before" in config.ask:
+                systems.append(system)
+                for share in dict.fromkeys(config.inject_at):
+                    systems.append(replace(system, inject_at=share))
+            if "both" in config.ask:
+                systems.append(replace(system, asks=config.ask_rules))
+    if "during" in config.ask:
+        systems.append(System("ask", asks=config.ask_rules))
     for label in rewrites:
         systems.append(System("rewrites", label))
     return systems
@@ -166,6 +200,8 @@ def role_suffix(system: System, chosen: RoleNames, usual: RoleNames, *, judged: 
     roles = []
     if system.kind == "clarify":
         roles += chosen.supporting
+    elif system.kind == "ask":
+        roles += asked_role(chosen)
     if chosen.agent:
         roles.append("agent")
     if judged:
@@ -176,6 +212,11 @@ def role_suffix(system: System, chosen: RoleNames, usual: RoleNames, *, judged: 
     if different and len(roles) > 1 and len(everybody) == 1:
         return f"+all-{everybody.pop()}"
     return "".join(f"+{role}-{players[role]}" for role in different)
+
+
+def asked_role(roles: RoleNames) -> list[str]:
+    """The role of the User Answerer, where nobody rewrites."""
+    return roles.supporting[:1]
 
 
 def _folder_names(roles: RoleNames) -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cts_async.records import Nugget
+from cts_async.records import Nugget, ReplyForm
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,8 @@ class AnswererView:
     fused_query: str
     question: str
     conversation: Conversation | None = None
+    replies: ReplyForm = "open"
+    """In which form the user has to reply."""
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...] | None:
@@ -111,6 +113,15 @@ class SearchView:
     """The deep-search agent sees one query: q-hat (or q for `orig`, q* for `gold`)."""
 
     query: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskingView(SearchView):
+    """An agent that may ask the user sees its query, and how often it may and has to ask; the replies as it asks."""
+
+    max_asks: int
+    min_asks: int
+    replies: ReplyForm
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,12 @@ def outcome_line(system: str, outcome: Outcome) -> Line:
     line["rewritten_query"] = query
     line["answer"] = trace.answer
     line["answer_from"] = trace.answer_from
+    if trace.asked is not None:
+        line["asks"] = [
+            {"question": ask.question, "reply": ask.reply, "turn": ask.turn} for ask in trace.asked.asks
+        ]
+    if trace.delivered is not None:
+        line["injected_turn"] = trace.delivered.turn
     if outcome.asks_confidence:
         line["confidence"] = trace.confidence
     line["search"] = search_json(trace)
@@ -139,6 +145,12 @@ def search_json(trace: Trace) -> Line:
         line["unanswered"] = True
     if kinds["made_up"]:
         line["made_up"] = kinds["made_up"]
+    if trace.asked is not None:
+        line["turns"] = trace.asked.n_turns
+        if trace.asked.n_refused:
+            line["asks_refused"] = trace.asked.n_refused
+        if trace.asked.n_early:
+            line["early_answers"] = trace.asked.n_early
     line["tools"] = _tools(trace.tools)
     return line
 

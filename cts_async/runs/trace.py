@@ -19,12 +19,17 @@ from cts_async.foreign_json import as_count, as_list, as_object, as_text, as_tex
 from cts_async.runs.index import line_at, opened, record_in
 from cts_async.runs.open_run import OpenRun
 from cts_async.search.agent import MAX_TIMES, TOLD_STEP, TURN_STEP, CallTimes, answered_calls, invalid_event
+from cts_async.search.asking import ASK_STEP
 from cts_async.search.toolbox import MISSING, TOOL_STEP, CallEvent, every_tool
+from cts_async.search.toolbox.ask import AskCall
 from cts_async.search.toolbox.visit import READING_STEP
 from cts_async.search.tools import AgentSettings, recorded_settings
 from cts_async.search.turn_format import InvalidCall, ParsedTurn, final_answer, parse_turn
 
 Record = Mapping[str, Any]
+
+QUESTION: Final = "clarification_question"
+"""The field of the prompt with a question to the user."""
 
 _CUSTOM_AGENT: Final = "search"
 """The step of an agent that is a custom role."""
@@ -104,6 +109,14 @@ def requested(record: Record, name: str) -> str | None:
     return as_text(as_object(record.get("request")).get(name))
 
 
+def question_of(record: Record) -> str:
+    """The question that a step put to the user; "" for another step."""
+    request = as_object(record.get("request"))
+    # A model is asked with the fields of its prompt, code of the user's with a view.
+    fields = as_object(request.get("fields")) or as_object(request.get("view"))
+    return as_text(fields.get(QUESTION)) or as_text(fields.get("question")) or ""
+
+
 def _response(record: Record) -> Record:
     return as_object(record.get("response"))
 
@@ -181,8 +194,10 @@ class _Search:
         # The events of calls name most steps by their key.
         if key:
             self.steps[key] = step
-        if name.startswith((_CUSTOM_MODEL, TOOL_STEP)):
+        if name.startswith((_CUSTOM_MODEL, TOOL_STEP, ASK_STEP)):
             self._asked.append(step)
+        if name.startswith(ASK_STEP):
+            self.contents[QUESTION, question_of(step.record)] = name
         if name.startswith(TOOL_STEP):
             for field in ("query", "url"):
                 self.contents[field, requested(step.record, field) or ""] = name
@@ -201,6 +216,9 @@ class _Search:
                 yield Event("dropped", request=name)
             for name in as_texts(request.get("cut")):
                 yield Event("cut", request=name)
+            injected = as_text(request.get("injected"))
+            if injected:
+                yield Event("injected", step=turn, text=injected)
             demand = as_text(request.get("demand"))
             if demand:
                 yield Event("forced", step=turn, text=demand)
@@ -217,7 +235,9 @@ class _Search:
                 # As published, what the model invented before its last thought stays in the conversation.
                 kind = "invented" if after_thoughts else "made_up"
                 yield Event(kind, step=turn, text=parsed.made_up)
-            if demand or not parsed.calls:
+            noted = self._notes.get(f"{TURN_STEP}{number + 1}")
+            is_early = not parsed.calls and bool(noted)
+            if demand or not (parsed.calls or is_early):
                 answer = final_answer(reply, after_thoughts=after_thoughts)[0]
                 yield Event("answer", step=turn, text=answer)
                 return
@@ -226,7 +246,7 @@ class _Search:
                 return
             # Also where the agent has noted it: a later turn without notes needs the number of times.
             replayed = self._replay.calls(parsed, number, dropped)
-            for event in self._notes.get(f"{TURN_STEP}{number + 1}") or replayed:
+            for event in noted or replayed:
                 yield self._event_of_call(event)
 
     def _event_of_call(self, event: CallEvent) -> Event:
@@ -247,7 +267,9 @@ class _Search:
         for step in self._asked:
             name = as_text(step.record.get("step")) or ""
             query, url = requested(step.record, "query"), requested(step.record, "url")
-            if query is not None:
+            if name.startswith(ASK_STEP):
+                yield self._event_of_call(CallEvent(AskCall.tool, question_of(step.record), name))
+            elif query is not None:
                 yield self._event_of_call(CallEvent("search", query, name))
             elif url is not None:
                 yield self._event_of_call(CallEvent("page", url, name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 from cts_async.engine.runner import Context
@@ -19,7 +19,8 @@ from cts_async.foreign_json import as_object
 from cts_async.llm.apis import Message
 from cts_async.llm.json_text import split_thoughts, unknown_mark_problem
 from cts_async.llm.model import Model, ModelCall, input_tokens
-from cts_async.records import Language, ToolUse, Trace, Turn
+from cts_async.records import Delivered, Language, ToolUse, Trace, Turn
+from cts_async.search.asking import AskSession, Injection
 from cts_async.search.confidence import is_only_confidence, with_confidence
 from cts_async.search.room import OMITTED, shorten
 from cts_async.search.toolbox import (
@@ -31,6 +32,7 @@ from cts_async.search.toolbox import (
     open_toolbox,
     total_use,
 )
+from cts_async.search.toolbox.ask import EARLY, AskCall
 from cts_async.search.tools import AgentSettings, Tools
 from cts_async.search.turn_format import (
     InvalidCall,
@@ -94,6 +96,8 @@ class _Response:
     dropped: bool = False
     cut: bool = False
     """Whether it was cut in its middle."""
+    injected: str = ""
+    """What follows it for good: answers that were elicited before the search."""
 
 
 class History:
@@ -131,6 +135,8 @@ class History:
         self._events: list[CallEvent] = []
         """What became of the latest turn's calls."""
         self._demand = ""
+        self.delivered: Delivered | None = None
+        """As in Trace."""
 
     @property
     def notes(self) -> dict[str, Any] | None:
@@ -153,6 +159,19 @@ class History:
         for link in _LINK.findall(response):
             # In the order in which they were first shown; a dict keeps it, a set would not from one process to the next.
             self._links.setdefault(link)
+
+    def inject(self, text: str, number: int) -> None:
+        """Append answers that were elicited before the search to the latest message, before the turn `number`."""
+        injected = f"\n{escape_marks(text)}"
+        latest = self.messages[-1]
+        self.messages[-1] = {"role": latest["role"], "content": latest["content"] + injected}
+        # Of the opening nothing is left out; a tool response that is left out leaves it standing.
+        if self._responses:
+            self._responses[-1].injected = injected
+        self.digest = step_key(self.digest, "injected", text)
+        self.request = dict(self.request) | {"injected": text}
+        self.turns.append(Turn("injected", text))
+        self.delivered = Delivered(number)
 
     def links(self, latest: int) -> list[str]:
         """Return the latest links that tools have shown."""
@@ -195,6 +214,12 @@ class History:
             return True
         shortened = shorten(self.messages, self._n_opening, self._limit)
         self.sent_messages = shortened.messages
+        for response in self._responses:
+            if response.injected and not _contains(self.sent_messages, response.injected):
+                # The step that it followed is gone; what the user said stays.
+                opening = self.sent_messages[self._n_opening - 1]
+                content = opening["content"] + response.injected
+                shortened.messages[self._n_opening - 1] = {"role": opening["role"], "content": content}
         dropped: list[str] = []
         cut: list[str] = []
         for response in self._responses:
@@ -258,13 +283,22 @@ class History:
         """Return the trace of a search that ends with the turn `text`."""
         answer, answer_from = final_answer(text, after_thoughts=self._settings.calls_after_thoughts)
         self.turns.append(Turn("answer", answer))
-        return Trace(tuple(self.turns), answer, answer_from, model_calls, forced, total_use(self.uses))
+        use = total_use(self.uses)
+        return Trace(
+            tuple(self.turns), answer, answer_from, model_calls, forced, use, delivered=self.delivered
+        )
 
     def finish_unanswered(self, model_calls: int) -> Trace:
         """Return the trace of a search that ends without an answer, since none is demanded."""
         self.turns.append(Turn("unanswered", ""))
         return Trace(
-            tuple(self.turns), "", "last_turn", model_calls, forced=False, tools=total_use(self.uses)
+            tuple(self.turns),
+            "",
+            "last_turn",
+            model_calls,
+            forced=False,
+            tools=total_use(self.uses),
+            delivered=self.delivered,
         )
 
     def _fits(self) -> bool:
@@ -274,12 +308,16 @@ class History:
         response.dropped = True
         message = self.messages[response.at]
         latest = response is self._responses[-1]
-        content = _LEFT_OUT
+        content = _LEFT_OUT + response.injected
         # What else stands in the latest message has to stay: the agent is to act on it.
         if latest:
             content += self._reminder + self._demand
         self.messages[response.at] = {"role": message["role"], "content": content}
         self.turns.append(Turn("dropped", _LEFT_OUT, response.turn))
+
+
+def _contains(messages: Sequence[Message], text: str) -> bool:
+    return any(text in message["content"] for message in messages)
 
 
 # --- The loop
@@ -343,11 +381,14 @@ class Agent:
         request: Mapping[str, Any],
         *,
         retry_failures: bool = False,
+        session: AskSession | None = None,
+        injection: Injection | None = None,
     ) -> Trace:
         """Search for `question`, which the `opening` messages contain; `request` describes them in the journal.
 
-        A resumed search repeats the tool failures that the agent has seen before, so that the paid conversation
-        stays the same. With `retry_failures` it tries them again, and may become another conversation.
+        With a `session` the agent may ask the user, for which it has the tool `ask`; an `injection` is given to it once
+        it is due. A resumed search repeats the tool failures that the agent has seen before, so that the paid
+        conversation stays the same. With `retry_failures` it tries them again, and may become another conversation.
         """
         reminder = ""
         if self.settings.repeat_question:
@@ -360,6 +401,25 @@ class Agent:
             settings=self.settings,
             count_tokens=self.count_tokens,
         )
+        if injection is not None:
+            history.delivered = Delivered(None)
+        trace = await self._loop(
+            ctx, history, _DEMAND[language], session, injection, retry_failures=retry_failures
+        )
+        if session is not None:
+            trace = replace(trace, asked=session.log(trace.model_calls))
+        return trace
+
+    async def _loop(
+        self,
+        ctx: Context,
+        history: History,
+        demand: str,
+        session: AskSession | None,
+        injection: Injection | None,
+        *,
+        retry_failures: bool,
+    ) -> Trace:
         unrecorded: Step[Any] | None = None
         began_s = ctx.seconds
         for number in range(1, self.settings.max_turns + 1):
@@ -369,9 +429,12 @@ class Agent:
                 return self._end_unanswered(
                     history, number - 1, f"its {self.settings.max_minutes:g} minutes are used up"
                 )
+            if injection is not None and injection.is_due(number - 1, self.settings.max_turns):
+                history.inject(injection.text, number)
+                injection = None
             text = None
             try:
-                text, forced = await self._turn(ctx, history, number, _DEMAND[language])
+                text, forced = await self._turn(ctx, history, number, demand, session)
             except _NoRoom:
                 if unrecorded:
                     await ctx.step(unrecorded)
@@ -391,13 +454,18 @@ class Agent:
             history.turns.extend(Turn("think", thought) for thought in turn.thoughts)
             if turn.made_up:
                 history.turns.append(Turn("made_up", turn.made_up))
+            is_last = number == self.settings.max_turns
+            if session is not None and session.n_missing and not (turn.calls or forced or is_last):
+                unrecorded = None
+                self._send_back(history, session, turn, number)
+                continue
             # WebDancer stops at a turn without a call; its demo forces no answer, but the benchmark needs one to score.
             if forced or not turn.calls:
                 trace = history.finish(turn.own_text, number, forced=forced and number > 1)
                 if self.asks_confidence:
                     trace = with_confidence(trace, turn.own_text)
                 return trace
-            if number == self.settings.max_turns:
+            if is_last:
                 # As published: nothing reads what these calls would bring.
                 return self._end_unanswered(history, number, f"its {number} model calls are used up")
             key = step_key("told", ctx.job.id, history.digest, turn.own_text)
@@ -405,11 +473,22 @@ class Agent:
             if not retry_failures:
                 # Failures of other tools say nothing of these.
                 earlier = recorded_failures(await ctx.recall(key, self._told_notes))
-            failures = await self._call_tools(ctx, history, turn, number, earlier)
+            failures = await self._call_tools(ctx, history, turn, number, earlier, session)
             unrecorded = None
             if failures:
                 unrecorded = _failures_step(f"{TOLD_STEP}{number}", key, failures, self._told_notes)
         raise AssertionError("the last turn returns")
+
+    def _send_back(self, history: History, session: AskSession, turn: ParsedTurn, number: int) -> None:
+        """Refuse an answer before the questions that have to be asked: the agent goes on."""
+        session.n_early += 1
+        answer, _ = final_answer(turn.own_text, after_thoughts=self.settings.calls_after_thoughts)
+        history.turns.append(Turn(EARLY, answer))
+        step = f"{TURN_STEP}{number}"
+        response = (
+            f"Ask the user at least {session.n_missing} more before you answer, with the tool {AskCall.tool}."
+        )
+        history.append(turn.own_text, format_tool_response(response), step, [CallEvent(EARLY, record=step)])
 
     def _end_unanswered(self, history: History, model_calls: int, reason: str) -> Trace:
         """End a search without an answer: a failure without a score, or with `takes_empty` an empty answer."""
@@ -433,7 +512,9 @@ class Agent:
         """What a record of failures notes, whose key does not have it: with which tools they happened."""
         return {"tools": self.tools.identity}
 
-    async def _turn(self, ctx: Context, history: History, number: int, demand: str) -> tuple[str, bool]:
+    async def _turn(
+        self, ctx: Context, history: History, number: int, demand: str, session: AskSession | None
+    ) -> tuple[str, bool]:
         """Return the model's turn, and True if it had to be an answer.
 
         A server that refuses the conversation as too long is asked again with a shorter one.
@@ -448,22 +529,26 @@ class Agent:
             if forced and number > 1:
                 history.demand_answer(demand)
             try:
-                return await self._ask(ctx, history, number, must_answer=forced), forced
+                return await self._ask(ctx, history, number, session, must_answer=forced), forced
             except PromptTooLong:
                 if not history.shrink():
                     raise
 
-    async def _ask(self, ctx: Context, history: History, number: int, *, must_answer: bool) -> str:
+    async def _ask(
+        self, ctx: Context, history: History, number: int, session: AskSession | None, *, must_answer: bool
+    ) -> str:
         settings = self.settings
         grammar = None
         if self.model.spec.structured == "llama":
+            call_rules = self.toolbox.call_rules(history.links(settings.urls_offered))
             # A tiny model prefers to answer at once, without a search: its first turn has to be a call.
+            must_call = number == 1
+            if session is not None:
+                must_call = must_call or session.n_missing > 0
+                if session.n_left <= 0:
+                    call_rules.pop(AskCall.tool, None)
             grammar = turn_grammar(
-                settings.think_chars,
-                settings.answer_chars,
-                must_answer,
-                self.toolbox.call_rules(history.links(settings.urls_offered)),
-                must_call=number == 1,
+                settings.think_chars, settings.answer_chars, must_answer, call_rules, must_call=must_call
             )
         call = ModelCall(
             f"{TURN_STEP}{number}",
@@ -487,6 +572,7 @@ class Agent:
         turn: ParsedTurn,
         number: int,
         earlier: Mapping[str, Unrecorded],
+        session: AskSession | None,
     ) -> dict[str, Unrecorded]:
         """Answer the calls of a turn, one after the other; return what no step recorded, by piece.
 
@@ -513,7 +599,8 @@ class Agent:
                     name.removeprefix(prefix): why for name, why in earlier.items() if name.startswith(prefix)
                 }
                 version = self.toolbox.identity[call.tool]
-                result = await call.execute(ToolWork(ctx, self.tools, f"{number}.{i}", version, seen))
+                work = ToolWork(ctx, self.tools, f"{number}.{i}", version, seen, session)
+                result = await call.execute(work)
                 response = result.text
                 # A failure is no result: made again, such a call is tried again, and may bring another.
                 if times > 1 and not result.unrecorded:

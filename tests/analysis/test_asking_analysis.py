@@ -263,3 +263,16 @@ def test_the_last_line_of_an_instance_counts(tmp_path: Path) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(failure) + "\n")
     assert questioned_searches(run) == {}
+
+
+def test_of_several_runs_of_orig_one_is_a_candidate(tmp_path: Path) -> None:
+    """The best of two equal systems would be better than either by chance: 80 of the older orig is no best."""
+    made_run(tmp_path, label="orig", rows=[Row("a", score=80)], name="older")
+    made_run(tmp_path, label="orig", rows=[Row("a", score=50)], name="zz-newer")
+    run = made_run(tmp_path, label="orig+ask3", rows=[Row("a", score=60)], k=0, clarifier="")
+    add_asking(run, {"a": asking_fields([("Which?", "red", 1)], 2)}, max_asks=3)
+    asking = analyse_asking(make_board([read_run(path) for path in sorted(tmp_path.iterdir())]), "ernie")
+    assert asking is not None
+    assert asking.regrets is not None
+    assert asking.regrets.candidates == (asking.orig, "orig+ask3")
+    assert asking.regrets.best_mean == 60.0

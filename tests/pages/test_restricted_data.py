@@ -196,3 +196,17 @@ def test_gold_of_restricted_data_says_so_in_each_line(tmp_path: Path, cts: Cts) 
     assert [line["not_to_be_published"] for line in lines] == [WARNING] * 2
     # What gold is extracted from is no answer that is right or wrong: nobody asks how sure it is.
     assert not any("Confidence" in path.read_text() for path in runs.glob("*/prompts/agent.*"))
+
+
+def test_pages_say_how_sure_the_agent_was(folder: Path, tmp_path: Path) -> None:
+    run = next(path for path in folder.iterdir() if "orig" in path.name)
+    library = Library(folder)
+    stated = {}
+    for line in read_lines(run / "results.jsonl"):
+        page = Endpoints(library).instance({"run": run.name, "id": line["id"]})
+        stated[line["id"]] = page["confidence"]
+        assert page["confidence"] == line["confidence"]
+    assert any(confidence is not None for confidence in stated.values())
+    report([str(folder)], out=tmp_path / "report.html")
+    html = (tmp_path / "report.html").read_text()
+    assert "<dt>Stated confidence</dt>" in html

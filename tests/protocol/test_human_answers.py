@@ -25,10 +25,10 @@ from cts_async.protocol.human_answers import (
     THRESHOLD,
     best_match,
     human_reply,
-    normalised_question,
     read_human_answers,
 )
 from cts_async.protocol.plan import Plan, make_plan
+from cts_async.search.asking import normalised_question
 
 PAIRS = (
     ("which time of day", "at night"),

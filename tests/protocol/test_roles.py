@@ -244,7 +244,7 @@ async def test_a_hostile_page_stays_data_and_goes_into_no_journal() -> None:
     ("view", "fields_of_view"),
     [
         (ClarifierView, "blurred_query, k, pairs"),
-        (AnswererView, "fused_query, question, conversation"),
+        (AnswererView, "fused_query, question, conversation, replies"),
         (RewriterView, "blurred_query, pairs"),
         (SearchView, "query"),
         (JudgeView, "query, nuggets, candidate_answer"),

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar, cast
@@ -42,12 +43,13 @@ from cts_async.llm.coverage import CoverageList
 from cts_async.llm.json_text import loads_or_none
 from cts_async.llm.model import Completion, Model, ModelCall, n_bytes
 from cts_async.llm.params import params_problem, uncounted_bytes
-from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase
+from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase, YesNo
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, last_line
 from cts_async.protocol.custom.wire import View, response_of, shown_value, trace_of, view_json
 from cts_async.protocol.views import (
     AnswererView,
+    AskingView,
     ClarifierView,
     JudgeView,
     ReformulatorView,
@@ -55,9 +57,11 @@ from cts_async.protocol.views import (
     SearchView,
     TurnView,
 )
-from cts_async.records import Answer, Judgment, Source, Trace, Turn
+from cts_async.records import Answer, Ask, AskLog, AskRules, Judgment, Source, Trace, Turn
+from cts_async.search.asking import MAX_QUESTION_CHARS, AskSession, Injection, NoQuestionsLeft, User
 from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import Tools, host_of, read_hits, read_page, reason_of
+from cts_async.search.turn_format import one_line
 
 T = TypeVar("T")
 
@@ -96,9 +100,16 @@ class Host(Protocol):
 class Call:
     """One call of a custom role in progress. As a context manager it is the time in which the run works for it."""
 
-    def __init__(self, host: Host, ctx: Context, step: str, attempt: int) -> None:
-        """Begin a call in this task. `attempt` counts the unusable replies before: its questions are new ones."""
-        self.ctx, self.step = ctx, step
+    def __init__(
+        self, host: Host, ctx: Context, step: str, attempt: int, session: AskSession | None = None
+    ) -> None:
+        """Begin a call in this task. `attempt` counts the unusable replies before: its questions are new ones.
+
+        `session` has the questions to the user, of an agent that may ask.
+        """
+        self.ctx, self.step, self.session = ctx, step, session
+        self.n_actions = 0
+        """Requests to models, searches, visits and questions so far: the turns of an agent."""
         self.tools: list[list[str]] = []
         """Searches and visits so far: kind, query or address, and the key of the step."""
         self.failed_tools: Counter[tuple[str, str, str]] = Counter()
@@ -108,9 +119,9 @@ class Call:
         """Those of its model calls that have a reply."""
         self.replayed = 0
         """Those that the journal answered."""
-        self.stopped: RunStopped | RoleFailed | TimedOut | None = None
-        """Why the call is over: the run ended, it took too long, or the role asked for what it cannot have. Code that
-        catches this, or could not be told so, must not go on."""
+        self.stopped: RunStopped | StepError | None = None
+        """Why the call is over: the run ended, it took too long, the role asked for what it cannot have, or the user's
+        reply failed. Code that catches this, or could not be told so, must not go on."""
         self.ended = False
         self._host, self._attempt = host, attempt
         self._loop = asyncio.get_running_loop()
@@ -144,6 +155,7 @@ class Call:
             opened = await self._host.model(model)
             digest = _request_digest(opened, model, messages, params)
             self.model_calls += 1
+            self.n_actions += 1
             occurrences = self._asked.setdefault(digest, set())
             occurrence, n_executed = 1, len(self.ctx.executed)
             while occurrence in occurrences:
@@ -180,6 +192,7 @@ class Call:
         """The run's search engine: hits, best first. Raises ToolError and other StepErrors."""
         if self.over:
             await asyncio.sleep(0)
+        self.n_actions += 1
         with self, self._counting_failure("search", ""):
             hits, key = await self._tools().hits(self.ctx, f"{self._tool_step()}/query/1", query)
             self.tools.append(["search", query, key])
@@ -189,10 +202,39 @@ class Call:
         """The run's page reader: a page's readable text. Raises ToolError and other StepErrors."""
         if self.over:
             await asyncio.sleep(0)
+        self.n_actions += 1
         with self, self._counting_failure("visit", host_of(url)):
             page, key = await self._tools().page(self.ctx, f"{self._tool_step()}/page/1", url)
             self.tools.append(["visit", url, key])
             return page
+
+    async def ask(self, question: str) -> Ask:
+        """Ask the user, where the agent may. Raises RejectedError where no question is left, StepError, RunStopped."""
+        if self.over:
+            await asyncio.sleep(0)
+        if self.session is None:
+            raise RejectedError("this agent may not ask the user: --ask during, or both, allows it")
+        text = one_line(question)[:MAX_QUESTION_CHARS]
+        if not text:
+            raise RejectedError("the question is empty")
+        self.n_actions += 1
+        with self:
+            try:
+                ask, _ = await self.session.ask(self.ctx, text, self.n_actions)
+            except NoQuestionsLeft:
+                most = self.session.rules.max_asks
+                raise RejectedError(f"no question is left: {most} may be asked") from None
+            except StepError as error:  # code that goes on without the reply would make one up
+                self.stop(error)
+                raise
+            return ask
+
+    @property
+    def asks_left(self) -> int:
+        """Number of questions that may still be asked; 0 for an agent that may not ask."""
+        if self.session is None:
+            return 0
+        return self.session.n_left
 
     @contextmanager
     def _counting_failure(self, tool: str, host: str) -> Iterator[None]:
@@ -211,7 +253,7 @@ class Call:
         """True if it can ask for nothing more. Code that asks on is cancelled at its next chance: give it one."""
         return self.ended or self.stopped is not None
 
-    def stop(self, reason: RunStopped | RoleFailed | TimedOut) -> None:
+    def stop(self, reason: RunStopped | StepError) -> None:
         """End the call, whatever the role makes of the error that it is given."""
         self.stopped = self.stopped or reason
         # Not at once: a task that cancels itself, and then ends, cancels its caller.
@@ -417,10 +459,12 @@ class CustomPlayer:
         clarifier_view = ClarifierView(view.blurred_query, view.k, view.conversation.pairs)
         return await self._ask(ctx, f"clarify/{turn}", clarifier_view, Clarification(view.k))
 
-    async def answer(self, ctx: Context, view: AnswererView, turn: int) -> Answer:
+    async def answer(self, ctx: Context, view: AnswererView, step: str) -> Answer:
         """The user's answer to one question."""
-        form = ShortPhrase(exact=self.exact_unknown)
-        return await self._ask(ctx, f"answer/{turn}", view, form, on_record=("fused_query",))
+        form: Expect[Answer] = ShortPhrase(exact=self.exact_unknown)
+        if view.replies == "yes-no":
+            form = YesNo()
+        return await self._ask(ctx, step, view, form, on_record=("fused_query",))
 
     async def rewrite(self, ctx: Context, view: RewriterView) -> str:
         """The rewritten query."""
@@ -438,12 +482,31 @@ class CustomPlayer:
         labels = await self._ask(ctx, f"judge/{self.name}", view, expect, on_record=on_record, shared=True)
         return Judgment(self.name, labels)
 
-    async def search(self, ctx: Context, view: SearchView, *, retry_failures: bool = False) -> Trace:
-        """The answer of a foreign agent, with the searches and visits that it made through the run."""
-        response = await ctx.step(self._step(ctx, "search", view, _checked_answer))
+    async def search(
+        self,
+        ctx: Context,
+        view: SearchView,
+        *,
+        retry_failures: bool = False,
+        user: User | None = None,
+        injection: Injection | None = None,
+    ) -> Trace:
+        """The answer of a foreign agent, with the searches, visits and questions that it made through the run.
+
+        `injection` is never given: such code takes nothing between its turns.
+        """
+        new_session: Callable[[], AskSession] | None = None
+        if isinstance(view, AskingView) and user is not None:
+            new_session = partial(AskSession, user, AskRules(view.max_asks, view.min_asks, view.replies))
+        step = self._step(ctx, "search", view, partial(_checked_answer, view), new_session=new_session)
+        response = await ctx.step(step)
         _note_further(ctx, "search", response)
         turns = [await _recalled_turn(ctx, *tool_call) for tool_call in response.get("tools", ())]
-        return trace_of(response, turns, int(response.get("model_calls", 0)))
+        asked = None
+        if new_session is not None:
+            asked = _recorded_asks(response)
+            turns += [Turn("ask", ask.reply, ask.question) for ask in asked.asks]
+        return trace_of(response, turns, int(response.get("model_calls", 0)), asked)
 
     def _ask(
         self,
@@ -479,6 +542,7 @@ class CustomPlayer:
         *,
         on_record: Sequence[str] = (),
         shared: bool = False,
+        new_session: Callable[[], AskSession] | None = None,
     ) -> Step[T]:
         fields = view_json(view)
         data = orjson.Fragment(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))  # as step_key writes it
@@ -498,7 +562,8 @@ class CustomPlayer:
             elif earlier is not None:
                 # No reply at all: the same attempt again, whose questions the journal answers.
                 self.replays.begun_again(earlier.answered)
-            earlier = call = Call(self._host, ctx, step, len(unusable))
+            session = new_session() if new_session else None
+            earlier = call = Call(self._host, ctx, step, len(unusable), session)
             return Executed(await self._response(call, view))
 
         request: dict[str, Any] = {"custom": self.player.label}
@@ -559,6 +624,10 @@ class CustomPlayer:
             response["replayed"] = call.replayed
         if call.tools:
             response["tools"] = call.tools
+        if call.session is not None:
+            response["asks"] = [[ask.question, ask.reply, ask.turn] for ask in call.session.asks]
+            response["asks_refused"] = call.session.n_refused
+            response["turns"] = call.n_actions + 1
         if call.failed_tools:
             causes = call.failed_tools.most_common(MAX_CAUSES)
             response["failed_tools"] = [[*cause, n] for cause, n in causes]
@@ -570,7 +639,17 @@ def _note_further(ctx: Context, step: str, response: Mapping[str, Any]) -> None:
         ctx.further[step] = response["further"]
 
 
-def _checked_answer(response: Mapping[str, Any]) -> Mapping[str, Any]:
+def _recorded_asks(response: Mapping[str, Any]) -> AskLog:
+    """What an agent asked, from the recorded response of its call."""
+    asks = [Ask(str(question), str(reply), int(turn)) for question, reply, turn in response.get("asks", ())]
+    return AskLog(tuple(asks), int(response.get("turns", 1)), int(response.get("asks_refused", 0)))
+
+
+def _checked_answer(view: SearchView, response: Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(view, AskingView):
+        n_asked = len(response.get("asks", ()))
+        if n_asked < view.min_asks:
+            raise UnusableOutput(f"it answered after {n_asked} of at least {view.min_asks} questions")
     if not response["text"].strip():
         raise UnusableOutput("the answer is empty")
     # Of another run's journal nothing is certain; these steps are looked up.

@@ -45,7 +45,7 @@ BASELINE: Final = "baseline"
 MAX_SCRIPT_BYTES: Final = 16 << 20
 _FILE_MODULE: Final = "cts_role_"
 """How the module names of imported files begin."""
-TOOLS: Final = ("llm", "search", "visit")
+TOOLS: Final = ("llm", "search", "visit", "ask")
 """What a function may take by name, beside its view."""
 
 

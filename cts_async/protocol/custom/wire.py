@@ -30,8 +30,15 @@ from cts_async.errors import RejectedError, TransientError, UnusableOutput
 from cts_async.foreign_json import NestedTooDeeply
 from cts_async.llm.further import further_fields
 from cts_async.llm.redact import SECRETS
-from cts_async.protocol.views import AnswererView, ClarifierView, JudgeView, RewriterView, SearchView
-from cts_async.records import Source, ToolFailure, ToolUse, Trace, Turn
+from cts_async.protocol.views import (
+    AnswererView,
+    AskingView,
+    ClarifierView,
+    JudgeView,
+    RewriterView,
+    SearchView,
+)
+from cts_async.records import AskLog, Source, ToolFailure, ToolUse, Trace, Turn
 
 View = ClarifierView | AnswererView | RewriterView | SearchView | JudgeView
 
@@ -70,9 +77,18 @@ def view_json(view: View) -> dict[str, Any]:
             fields = {"fused_query": view.fused_query, "question": view.question}
             if view.pairs is not None:
                 fields["pairs"] = _pair_lists(view.pairs)
+            if view.replies != "open":
+                fields["replies"] = view.replies
             return fields
         case RewriterView():
             return {"blurred_query": view.blurred_query, "pairs": _pair_lists(view.pairs)}
+        case AskingView():
+            return {
+                "query": view.query,
+                "max_asks": view.max_asks,
+                "min_asks": view.min_asks,
+                "replies": view.replies,
+            }
         case SearchView():
             return {"query": view.query}
         case JudgeView():
@@ -306,8 +322,10 @@ def _texts_under(value: Any, names: Sequence[str], title: str) -> dict[str, str]
     return texts
 
 
-def trace_of(response: Mapping[str, Any], turns: Sequence[Turn], model_calls: int) -> Trace:
-    """The trace of an agent's recorded response; `turns` are the searches and visits that went through our tools."""
+def trace_of(
+    response: Mapping[str, Any], turns: Sequence[Turn], model_calls: int, asked: AskLog | None = None
+) -> Trace:
+    """The trace of an agent's recorded response; `turns` are the tools that it used through the run."""
     answer = str(response["text"])
     trace = list(turns)
     for event in response.get("trace", ()):
@@ -320,7 +338,8 @@ def trace_of(response: Mapping[str, Any], turns: Sequence[Turn], model_calls: in
         urls = " ".join(source.url for source in sources)
         trace.append(Turn("visit", "", urls, tuple(sources)))
     trace.append(Turn("answer", answer))
-    return Trace(tuple(trace), answer, "tag", model_calls, forced=False, tools=_tool_use(response, turns))
+    use = _tool_use(response, turns)
+    return Trace(tuple(trace), answer, "tag", model_calls, forced=False, tools=use, asked=asked)
 
 
 def _tool_use(response: Mapping[str, Any], turns: Sequence[Turn]) -> ToolUse:

@@ -20,6 +20,7 @@ from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import CTSError, StepError, ToolError, UnusableOutput, UsageError, closest
 from cts_async.plugins import TOOLS, load, load_all
 from cts_async.records import DEFAULT_TOOLS, Source, ToolFailure, ToolUse
+from cts_async.search.asking import AskSession
 from cts_async.search.tools import AgentSettings, Tools, reason_of, recorded_texts
 from cts_async.search.turn_format import (
     SEPARATOR,
@@ -139,6 +140,13 @@ class ToolWork:
     """The tool's."""
     earlier: Mapping[str, Unrecorded] = field(default_factory=dict)
     """Failures by piece that the agent saw in an earlier session and continued from: repeated, not tried again."""
+    session: AskSession | None = None
+    """The questions to the user; None where the agent may not ask."""
+
+    @property
+    def turn(self) -> int:
+        """The turn of the agent, from 1."""
+        return int(self.name.partition(".")[0])
 
     async def gather(self, pieces: Iterable[Callable[[], Awaitable[ToolResult]]]) -> ToolResult:
         """Run the pieces concurrently; their texts are joined in the order asked."""
@@ -232,7 +240,7 @@ class ToolCall(ABC):
 
     @abstractmethod
     async def execute(self, work: ToolWork) -> ToolResult:
-        """Execute the call. Raises RunStopped only; what fails is a result that says so (`ToolWork.attempt`)."""
+        """Execute the call. What fails is a result that says so (`ToolWork.attempt`); a StepError ends the search."""
 
     def replayed(self, records: CallRecords) -> Iterator[CallEvent]:
         """Yield what became of the call, told from the records of its steps."""
@@ -323,11 +331,15 @@ class Tool(ABC):
         """The text of an event, from the record that it names. Raises UnusableOutput for a damaged one."""
         return recorded_texts(record.get("response"), ("text",), "result")[0]
 
+    def wording_for(self, prompt: str) -> Wording:
+        """How a prompt, "agent.en" or "agent.native", describes the tool."""
+        return self.wording.get(prompt.rpartition(".")[2]) or self.wording["en"]
+
     def prompt_line(self, prompt: str) -> str:
         """The line that describes the tool in a prompt: "agent.en", "agent.native", "agent.small.zh"."""
         if ".small." in prompt:
             return json.dumps({"name": self.name, "arguments": self.example}, ensure_ascii=False)
-        wording = self.wording.get(prompt.rpartition(".")[2]) or self.wording["en"]
+        wording = self.wording_for(prompt)
         properties: dict[str, Any] = {}
         for name, schema in self.parameters.items():
             properties[name] = dict(schema) | {"description": wording.parameters[name]}
@@ -441,6 +453,8 @@ def open_toolbox(names: Sequence[str] = DEFAULT_TOOLS) -> Toolbox:
     for name in names:
         if name in names[: len(tools)]:
             raise UsageError(f"--tools: {name} is named twice")
+        if name == "ask":
+            raise UsageError("--tools: whether the agent may ask is said with --ask during, or --ask both")
         try:
             tools.append(load(TOOLS, name))
         except LookupError:

@@ -36,7 +36,14 @@ export function rewritten(page) {
 export function answer(page) {
   const origin = page.answer_from ? h("p", { class: "muted small" }, visible(t(`from_${page.answer_from}`))) : null;
   const text = h("div", { class: "card-head" }, longText(page.answer, {}), copyButton(t("answer"), page.answer));
-  return h("div", { class: "card" }, text, origin);
+  return h("div", { class: "card" }, text, origin, stated(page));
+}
+
+/** How sure the agent said it was; nothing where it was not asked. */
+function stated(page) {
+  if (page.confidence === undefined || !page.answer) return null;
+  const words = page.confidence === null ? t("sureUnsaid") : t("sure", { percent: page.confidence });
+  return h("p", { class: "muted small" }, visible(words));
 }
 
 /** Each judge's score over the strip of what was covered. */

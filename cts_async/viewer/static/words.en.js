@@ -288,6 +288,8 @@ export const en = {
   added: "marked",
   addedNote: "words are not in the blurred query.",
   answer: "Answer",
+  sure: "The agent said it was {percent} % sure of it.",
+  sureUnsaid: "The agent did not say how sure it was of it.",
   from_tag: "Taken from the agent's answer tag.",
   from_open_tag: "Taken from an unclosed answer tag.",
   from_last_turn: "Taken from the agent's last turn: there was no answer tag.",

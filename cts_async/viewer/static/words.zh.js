@@ -288,6 +288,8 @@ export const zh = {
   added: "标记",
   addedNote: "的词不在模糊查询中。",
   answer: "答案",
+  sure: "智能体表示对此有 {percent}% 的把握。",
+  sureUnsaid: "智能体没有说明对此有多大把握。",
   from_tag: "取自智能体的答案标签。",
   from_open_tag: "取自一个未闭合的答案标签。",
   from_last_turn: "没有答案标签，取自智能体的最后一轮。",
