@@ -301,7 +301,7 @@ class _Clone:
         """Raises InputError if this is no such clone."""
         self.source = source
         repository = repository_of(source)
-        if not clone.is_dir():
+        if not os.path.isdir(clone):
             problem = "is no folder" if os.path.lexists(clone) else "no such folder"
             raise InputError(clone, f"{problem}: expected a clone of {repository}")
         self._clone = clone
@@ -309,7 +309,7 @@ class _Clone:
         self._root = Path(os.path.realpath(clone))
         table = _known_texts(source)
         for place in table["places"]:
-            if (self._root / place / table["first"]).exists():
+            if os.path.exists(self._root / place / table["first"]):
                 self._place = str(place)
                 return
         places = " and ".join(os.path.join(place, table["first"]) for place in table["places"])
