@@ -26,7 +26,7 @@ from cts_async.analysis.stats import (
 )
 from cts_async.llm.model import FIRST_PER_BYTE
 from cts_async.protocol.audit.text import stands_in
-from cts_async.records import UNKNOWN, Caveat
+from cts_async.records import DONT_KNOW, UNKNOWN, Caveat
 from cts_async.runs.asking import QuestionedSearch, questioned_searches
 from cts_async.runs.finished import FinishedRun, newest_run
 from cts_async.runs.manifest import ORIG
@@ -42,7 +42,6 @@ both     before and during
 later    the Clarifier asks, and the agent is given question and answer at a share of its turns (`inject_at`)
 told     it searches the intent: `gold`
 """
-DONT_KNOW: Final = "i don't know"
 FULL_SCORE: Final = 100.0
 QUARTERS: Final = 4
 """Bins of the share of turns: (0, 1/4], (1/4, 1/2], (1/2, 3/4], (3/4, 1]."""
