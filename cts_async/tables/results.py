@@ -44,8 +44,8 @@ Failures = tuple[RunSummary, Sequence[Line]]
 MOST_FAILURES: Final = 10
 RETRIED: Final = "The same command with --retry-failed retries these."
 ENDS_AGAIN: Final = (
-    "Searches that ended without an answer end so again. In a new version, --agent-setting free_end=false demands one, and "
-    "--max-turns N allows more calls."
+    "Searches that ended without an answer end so again. In a new version, --agent-setting free_end=false demands one, "
+    "and --max-turns N allows more calls."
 )
 """What helps against failures that a retry repeats, since all turns of these searches are recorded."""
 CAVEATS: Final[Mapping[Caveat, str]] = {
