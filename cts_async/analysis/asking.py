@@ -304,6 +304,8 @@ def analyse_asking(board: Board, judge: str | None, *, seed: int = 0) -> Asking 
             runs_by_way[way].append(entrant)
     if not any(run.asks_anew for runs in runs_by_way.values() for run in runs):
         return None
+    # As text inject10 would stand before inject5.
+    runs_by_way["later"].sort(key=_family_and_share)
     scores: dict[str, dict[str, float]] = {}
     for run in board.entrants:
         scores[run.label] = _scores_of(board, judge, run.label)
@@ -663,7 +665,7 @@ def _given_later(
                 gain=_gain(scores[run.label], scores[run.label], orig, seed),
                 over_rewriting=None,
             )
-        for run in sorted(runs, key=_share_of_run):
+        for run in runs:
             searches = searches_by_label[run.label]
             n_not_delivered = 0
             delivered: list[float] = []
@@ -693,5 +695,5 @@ def _family(run: FinishedRun) -> tuple[str, int, str]:
     return run.clarifier, run.k, answerer
 
 
-def _share_of_run(run: FinishedRun) -> float:
-    return run.inject_at or 0.0
+def _family_and_share(run: FinishedRun) -> tuple[tuple[str, int, str], float]:
+    return _family(run), run.inject_at or 0.0

@@ -397,8 +397,10 @@ def _tests(asking: Asking) -> DataTable:
         f"Sign-flip tests of paired differences, Holm over {counted(n_tests, 'pair')}: published methods"
     )
     if n_hopeless:
-        level = f"{ALPHA} / {n_tests}"
-        caption += f". Too few instances differ in {n_hopeless} of {n_tests} tests for any p to reach {level}"
+        level = f"{ALPHA}"
+        if n_tests > 1:
+            level += f" / {n_tests}"
+        caption += f". Too few instances differ in {n_hopeless} of {counted(n_tests, 'test')} for any p to reach {level}"
     rows = list(map(asdict, asking.tests))
     title = "Asking during the search against asking before it"
     return DataTable("asking_tests", title, f"{caption}.", columns, rows)

@@ -24,6 +24,7 @@ from aiohttp import web
 from asking_runs import SEARCH, asking, completion
 from fake_web import served
 
+from cts_async.analysis.run_losses import query_forms
 from cts_async.config import RunConfig
 from cts_async.engine.events import Events
 from cts_async.llm.catalog import load_catalogue
@@ -227,3 +228,19 @@ def test_given_later(found: Mapping[str, Any]) -> None:
         ("asker-k1+inject5", 0.05, 0, 0.5, 0.0),
         ("asker-k1+inject10", 0.1, 3, None, pytest.approx(125 / 3 - 100)),
     ]
+
+
+def test_what_was_told_during_the_search_is_no_loss_of_asking() -> None:
+    """The word night stands in no query, but in a reply. One that is not known tells nothing, nor does its question."""
+    line: dict[str, Any] = dict(INSTANCES[1])
+    line["rewritten_query"] = line["blurred_query"]
+    assert query_forms(line).unasked == {"night"}
+    line["asks"] = [{"question": "At night?", "reply": "i don't know", "turn": 1}]
+    assert query_forms(line).unasked == {"night"}
+    line["asks"].append({"question": "At night?", "reply": "yes", "turn": 2})
+    assert query_forms(line).unasked == frozenset()
+    given = dict(
+        INSTANCES[1], rewritten_query=line["blurred_query"], questions=["When?"], answers=["at night"]
+    )
+    assert query_forms(given | {"injected_turn": None}).unasked == {"night"}
+    assert query_forms(given | {"injected_turn": 3}).unasked == frozenset()
