@@ -26,7 +26,7 @@ from cts_async.analysis.stats import (
 )
 from cts_async.llm.model import FIRST_PER_BYTE
 from cts_async.protocol.audit.text import stands_in
-from cts_async.records import UNKNOWN, Caveat
+from cts_async.records import DONT_KNOW, UNKNOWN, Caveat
 from cts_async.runs.asking import QuestionedSearch, questioned_searches
 from cts_async.runs.finished import FinishedRun, newest_run
 from cts_async.runs.manifest import ORIG
@@ -42,7 +42,6 @@ both     before and during
 later    the Clarifier asks, and the agent is given question and answer at a share of its turns (`inject_at`)
 told     it searches the intent: `gold`
 """
-DONT_KNOW: Final = "i don't know"
 FULL_SCORE: Final = 100.0
 QUARTERS: Final = 4
 """Bins of the share of turns: (0, 1/4], (1/4, 1/2], (1/2, 3/4], (3/4, 1]."""
@@ -305,6 +304,8 @@ def analyse_asking(board: Board, judge: str | None, *, seed: int = 0) -> Asking 
             runs_by_way[way].append(entrant)
     if not any(run.asks_anew for runs in runs_by_way.values() for run in runs):
         return None
+    # As text inject10 would stand before inject5.
+    runs_by_way["later"].sort(key=_family_and_share)
     scores: dict[str, dict[str, float]] = {}
     for run in board.entrants:
         scores[run.label] = _scores_of(board, judge, run.label)
@@ -664,7 +665,7 @@ def _given_later(
                 gain=_gain(scores[run.label], scores[run.label], orig, seed),
                 over_rewriting=None,
             )
-        for run in sorted(runs, key=_share_of_run):
+        for run in runs:
             searches = searches_by_label[run.label]
             n_not_delivered = 0
             delivered: list[float] = []
@@ -694,5 +695,5 @@ def _family(run: FinishedRun) -> tuple[str, int, str]:
     return run.clarifier, run.k, answerer
 
 
-def _share_of_run(run: FinishedRun) -> float:
-    return run.inject_at or 0.0
+def _family_and_share(run: FinishedRun) -> tuple[tuple[str, int, str], float]:
+    return _family(run), run.inject_at or 0.0

@@ -530,7 +530,7 @@ def _assumptions(
         often = "every other tool call" if plan.toolbox.share("visit") == 1 / 2 else "a visit"
         yield f"{often} visits one page, which {plan.roles.visit} reads in one call"
     if plan.searches and not plan.toolbox.tools:
-        yield "the agent has no tools: it answers in one call"
+        yield "the agent has no tools but for questions to the user, where it may ask"
     elif plan.searches and not plan.toolbox.is_default:
         calls = (turns - 1) / len(plan.toolbox.tools)
         yield f"tools: {', '.join(plan.toolbox.names)}, each called equally often: {calls:.3g} times a search"
@@ -865,7 +865,7 @@ def _turns_of(plan: Plan, runs: Iterable[PastUsage]) -> float:
         turns += run.turns
     if searches >= FEWEST_STEPS:
         return turns / searches
-    if not plan.toolbox.tools:
+    if not plan.toolbox.tools and not plan.config.asks_during_search:
         return 1.0  # it can do nothing but answer
     allowed = plan.settings.max_turns
     return max(ceil(allowed / 2), min(allowed, FEWEST_TURNS))

@@ -12,17 +12,9 @@ from typing import Any
 
 from cts_async.errors import InputError
 from cts_async.foreign_json import as_count, as_object
+from cts_async.records import Ask
 from cts_async.runs import files
 from cts_async.runs.results import ASKING_FIELDS, answered, line_number, placed_results
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A question of the agent to the user during its search, and the reply. `turn` counts the agent's turns from 1."""
-
-    question: str
-    reply: str
-    turn: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.further import further_texts
 from cts_async.records import Failure, Instance
+from cts_async.runs.asking import QuestionedSearch, questioned_searches
 from cts_async.runs.files import reopen_data
 from cts_async.runs.finished import FailedItem, FinishedRun, Item, read_path
 from cts_async.runs.journal import InstanceSpending
@@ -39,7 +40,8 @@ FURTHER: Final = "."
 """Between step and name in the column of a further field, as in clarify.rationale; no other column has one."""
 MAX_FURTHER: Final = 50
 """Columns of further fields: code that names its fields anew for each instance would make millions."""
-OPTIONAL: Final = ("domain", "confidence")
+_ASKED: Final = ("asks", "first_ask_turn", "turns", "injected_turn")
+OPTIONAL: Final = ("domain", "confidence", *_ASKED)
 """Columns of instances that rows have only where some run has them."""
 _NUMBER: Final = re.compile(r"_[0-9]+$")
 _ERROR: Final = ("error_step", "error_kind", "error_message")
@@ -194,6 +196,8 @@ def _optional_columns(runs: Sequence[FinishedRun]) -> set[str]:
             names.add("confidence")
         if any(item.domain for _, item in run.outcomes()):
             names.add("domain")
+        if run.asks_anew:
+            names.update(_ASKED)
     return names
 
 
@@ -244,6 +248,9 @@ def _instances(run: FinishedRun, waiting: Sequence[Instance]) -> Iterator[Row]:
     """Yield the rows of a run by id: the finished ones and the failures, then the unfinished ones."""
     spending = _SpendingColumns(run.directory)
     head = _about(run) | {"clarifier": run.clarifier or None, "k": run.k}
+    searches: Mapping[str, QuestionedSearch] = {}
+    if run.asks_anew:
+        searches = questioned_searches(run.directory)
     for id, item in run.outcomes():
         row = head | {"id": id}
         if isinstance(item, FailedItem):
@@ -253,10 +260,23 @@ def _instances(run: FinishedRun, waiting: Sequence[Instance]) -> Iterator[Row]:
             row |= _answered(item, run.scoring)
             if not run.searched:  # its empty answer is none
                 row |= {"status": "unsearched", "answer": None}
+        if id in searches:
+            row |= _asked(searches[id], may_ask=run.max_asks > 0)
         yield row | spending.fields(id)
     for instance in waiting:
         row = head | {"id": instance.id, "status": "unfinished"}
         yield row | _queries(instance) | spending.fields(instance.id)
+
+
+def _asked(search: QuestionedSearch, *, may_ask: bool) -> Row:
+    """How often and when the agent asked, or was given answers."""
+    row: Row = {"turns": search.n_turns or None, "injected_turn": search.injected_turn}
+    # None, not 0, for an agent that cannot ask.
+    if may_ask:
+        row["asks"] = len(search.asks)
+    if search.asks:
+        row["first_ask_turn"] = search.asks[0].turn
+    return row
 
 
 def _answered(item: Item, scoring: str) -> Row:

@@ -103,6 +103,18 @@ class DataIdentityJson(TypedDict, total=False):
 
 
 @_described
+class AskRulesJson(TypedDict):
+    """how an agent may ask the user"""
+
+    max: Count
+    """questions that it may ask"""
+    min: NotRequired[Count]
+    """questions that it has to ask before it may answer"""
+    replies: Literal["open", "yes-no"]
+    """open: a short phrase or `unknown`; yes-no: exactly one of yes, no, and i don't know"""
+
+
+@_described
 class IdentityJson(TypedDict, total=False):
     """everything that determines the results: a resumed run must agree with it"""
 
@@ -135,6 +147,10 @@ class IdentityJson(TypedDict, total=False):
     seed: int
     as_published: bool
     """the paper's protocol was played to the letter; absent from all other runs"""
+    asks: AskRulesJson
+    """the agent may ask the user during its search; absent where it may not"""
+    inject_at: Annotated[float, Field(ge=0, lt=1)]
+    """the share of its turns after which the agent is given answers of before the search; absent where it is not"""
     evidence: dict[str, Any]
     candidates: str
     """of cts judge: the file of the answers"""
@@ -292,6 +308,16 @@ class ToolUseJson(TypedDict):
 
 
 @_described
+class AskJson(TypedDict):
+    """a question of the agent to the user during its search"""
+
+    question: str
+    reply: str
+    turn: Annotated[int, Field(ge=1)]
+    """the agent's turn in which it asked"""
+
+
+@_described
 class SearchJson(TypedDict):
     model_calls: Count
     searches: Count
@@ -304,6 +330,12 @@ class SearchJson(TypedDict):
     """its turns or its room were used up, and no answer was demanded"""
     made_up: NotRequired[Count]
     """tool responses that the agent wrote itself"""
+    turns: NotRequired[Count]
+    """all turns of an agent that may ask the user"""
+    asks_refused: NotRequired[Count]
+    """questions beyond those allowed, which the user never saw"""
+    early_answers: NotRequired[Count]
+    """answers that were sent back, since more questions had to be asked first"""
     tools: ToolUseJson
 
 

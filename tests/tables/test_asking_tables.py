@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from made_asking import asking_runs
 
+import cts_async
 from cts_async.tables.asking import asking_tables
 from cts_async.tables.diagnosis import DiagnosisReport, diagnose_named, report_tables
 from cts_async.tables.table import DataTable
@@ -76,3 +77,19 @@ def test_every_number_has_its_formula_in_the_docs(tables: dict[str, DataTable]) 
     page = (Path(__file__).parents[2] / "docs" / "asking.md").read_text(encoding="utf-8")
     for table in tables.values():
         assert f"`{table.name}`" in page, table.name
+
+
+def test_rows_of_instances_say_how_often_and_when_an_agent_asked(tmp_path: Path) -> None:
+    runs = asking_runs(tmp_path)
+    rows = cts_async.load(
+        runs / "made-orig+ask3", runs / "made-gpt-k1+inject50", runs / "made-orig"
+    ).instances
+    names = ("asks", "first_ask_turn", "turns", "injected_turn")
+    by_id = {(row["system"], row["id"]): tuple(row[name] for name in names) for row in rows}
+    assert by_id["orig+ask3", "b"] == (2, 2, 4, None)
+    assert by_id["orig+ask3", "e"] == (0, None, 4, None)
+    assert by_id["orig+ask3", "g"] == (None, None, None, None)  # it failed
+    assert by_id["gpt-k1+inject50", "a"] == (None, None, 4, 3)
+    assert by_id["gpt-k1+inject50", "b"] == (None, None, 2, None)
+    assert by_id["orig", "a"] == (None, None, None, None)
+    assert "asks" not in cts_async.load(runs / "made-orig").instances[0]

@@ -279,7 +279,7 @@ def _check_signature(name: str, role: RoleName, function: Callable[..., Any]) ->
     if not takes_view:
         names = ", ".join(parameter.name for parameter in parameters)
         raise UsageError(
-            f"{name}: has the parameters ({names}); a {role} takes (view), and by name {' and '.join(tools)}"
+            f"{name}: has the parameters ({names}); a {role} takes (view), and by name {', '.join(tools)}"
         )
 
 
@@ -466,15 +466,21 @@ def label_players(config: ConfigT, catalogue: Catalogue) -> tuple[ConfigT, Playe
             every_role=None,
         )
     models = tuple(registry.label(name, "clarifier") for name in config.models)
-    # Without a conversation nobody supports it: `orig` and `gold` alone need not have the roles.
-    support = config.support if config.models or config.given_questions else None
-    answers, rewrites = config.answerer or support, config.rewriter or support
+    # Where nobody asks, nobody supports: `orig` and `gold` alone need not have the roles. An agent's own questions have
+    # to be answered, and nobody rewrites them.
+    converses = bool(config.models or config.given_questions)
+    support = config.support if converses or config.asks_during_search else None
+    answers, rewrites = config.answerer or support, config.rewriter
+    if converses:
+        rewrites = rewrites or support
     answerer = answers and registry.label(answers, "answerer")
     rewriter = rewrites and registry.label(rewrites, "rewriter")
     if support is not None and is_custom(support, catalogue):
-        support = rewriter if config.rewriter is None else answerer
+        support = answerer
+        if rewriter is not None and config.rewriter is None:
+            support = rewriter
     # Two functions of one file have two labels, and one name cannot stand for both.
-    are_two = support in registry.players and answerer != rewriter
+    are_two = support in registry.players and rewriter is not None and answerer != rewriter
     config = replace(
         config,
         models=models,
