@@ -31,10 +31,13 @@ MODES: Mapping[str, Mapping[str, Any]] = {
 """InteractComp's modes as options (docs/interactcomp.md has the commands)."""
 
 
-def config_file(folder: Path, url: str) -> Path:
+def config_file(folder: Path, url: str, max_concurrency: int = 64) -> Path:
     path = folder / "cts.toml"
-    names = ("fake", "other")
-    path.write_text("".join(f'[models.{name}]\nbase_url = "{url}"\nmodel = "{name}-1"\n' for name in names))
+    tables = []
+    for name in ("fake", "other"):
+        table = f'[models.{name}]\nbase_url = "{url}"\nmodel = "{name}-1"\n'
+        tables.append(f"{table}max_concurrency = {max_concurrency}\n")
+    path.write_text("".join(tables))
     return path
 
 
@@ -50,7 +53,7 @@ def write_tasks(folder: Path, n_documents: int = N) -> None:
     (folder / "corpus.jsonl").write_bytes(b"\n".join(map(orjson.dumps, documents)))
 
 
-def planned(folder: Path, url: str, **options: Any) -> Plan:
+def planned(folder: Path, url: str, *, max_concurrency: int = 64, **options: Any) -> Plan:
     """The plan of orig, gold and a Clarifier over the made-up tasks, all by the model `fake` at `url`."""
     asked: dict[str, Any] = {"models": ("fake",), "references": ("orig", "gold"), "limit": N}
     asked["corpus"] = folder / "corpus.jsonl"
@@ -60,7 +63,7 @@ def planned(folder: Path, url: str, **options: Any) -> Plan:
         runs_dir=folder / "runs",
         **asked | options,
     )
-    return make_plan(config, load_catalogue(config_file(folder, url)), {})
+    return make_plan(config, load_catalogue(config_file(folder, url, max_concurrency)), {})
 
 
 def run_tasks(folder: Path, **options: Any) -> tuple[dict[str, Path], int]:

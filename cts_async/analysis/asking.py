@@ -276,7 +276,8 @@ _ORDER: Final[tuple[Way, ...]] = ("never", "before", "during", "both", "later", 
 
 def way_of(run: FinishedRun) -> Way | None:
     """How a run's system comes to know what the query leaves open; None for answers of which that is not known."""
-    if not run.searched:
+    # In mode "select" the user chooses among queries: there is no question that could be counted, or be missing.
+    if not run.searched or run.mode == "select":
         return None
     # First, since such a system has a Clarifier as well.
     if run.inject_at is not None:
@@ -505,11 +506,11 @@ def _timing(
     first_shares: dict[str, float] = {}
     ids_by_quarter: dict[int, list[str]] = {}
     for id, search in searches.items():
-        if not search.asks:
+        first_turn = search.first_ask_turn
+        if first_turn is None:
             continue
         for ask in search.asks:
             shares.append(ask.turn / search.n_turns)
-        first_turn = search.asks[0].turn
         first_shares[id] = first_turn / search.n_turns
         # In whole numbers, rounded up: a share of exactly 1/4 belongs to the first quarter, whatever the rounding.
         quarter = -(-QUARTERS * first_turn // search.n_turns) - 1

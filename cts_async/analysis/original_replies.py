@@ -57,7 +57,7 @@ class ReplyReadings:
 
     system: str
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """By (here, original)."""
+    """By (reading, original): how it is read here, and there."""
     examples: dict[tuple[str, str], list[str]] = field(default_factory=dict)
     """Distinct replies that are read differently, as the model wrote them: the first MOST_EXAMPLES of each pair."""
 
@@ -69,19 +69,25 @@ class ReplyReadings:
     @property
     def n_turned(self) -> int:
         """Replies that the original parser reads differently, those that failed here not counted."""
-        return sum(n for (here, original), n in self.counts.items() if here not in (original, FAILED))
+        n_turned = 0
+        for (reading, original), n in self.counts.items():
+            if reading not in (original, FAILED):
+                n_turned += n
+        return n_turned
 
     @property
     def n_failed(self) -> int:
         """Replies that failed here; the original program goes on with some word."""
-        return sum(n for (here, _), n in self.counts.items() if here == FAILED)
+        return sum(n for (reading, _), n in self.counts.items() if reading == FAILED)
 
-    def add(self, reply: str, here: str) -> None:
-        """Count a reply as the model wrote it, "" for none, that was read as `here`."""
-        pair = here, read_by_original(reply)
-        self.counts[pair] += 1
-        examples = self.examples.setdefault(pair, [])
-        if here != pair[1] and reply and reply not in examples and len(examples) < MOST_EXAMPLES:
+    def add(self, reply: str, reading: str) -> None:
+        """Count a reply as the model wrote it, "" for none, and how it was read here."""
+        original = read_by_original(reply)
+        self.counts[reading, original] += 1
+        if reading == original or not reply:
+            return
+        examples = self.examples.setdefault((reading, original), [])
+        if reply not in examples and len(examples) < MOST_EXAMPLES:
             examples.append(reply)
 
 
@@ -100,7 +106,8 @@ def reply_readings(directory: Path, system: str) -> ReplyReadings:
 
 
 def _first_reply(record: Mapping[str, Any]) -> str:
-    """What the user's model wrote first: the original program asks only once."""
+    """What the user's model wrote first, which is all that the original program would have seen."""
+    # A reply that is none of the three is asked for again here; the journal has it with the attempt that it ended.
     for attempt in map(as_object, as_list(record.get("failed_attempts"))):
         text = as_text(attempt.get("text"))
         if text is not None:

@@ -37,6 +37,11 @@ class QuestionedSearch:
     """The turn before which the agent was given the answers; None if it was given none."""
 
     @property
+    def first_ask_turn(self) -> int | None:
+        """The turn of the agent's first question; None if it asked none."""
+        return min((ask.turn for ask in self.asks), default=None)
+
+    @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
         """All questions with their replies, those of before the search first."""
         return self.before + tuple((ask.question, ask.reply) for ask in self.asks)
@@ -54,10 +59,10 @@ def questioned_searches(directory: Path) -> dict[str, QuestionedSearch]:
         if not answered(line):
             continue
         search = _search_of(line)
-        if search.asks and search.n_turns < search.asks[-1].turn:
+        if any(ask.turn > search.n_turns for ask in search.asks):
             raise InputError(
                 path,
-                "has to be a number of turns, none less than the turn of the last question",
+                "has to be a number of turns, not less than the turn of any question",
                 line=line_number(path, offset),
                 field="search.turns",
             )

@@ -57,15 +57,15 @@ def replies_table(readings: Sequence[ReplyReadings], *, with_examples: bool) -> 
     n_turned = n_failed = n = 0
     for run in readings:
         n_turned, n_failed, n = n_turned + run.n_turned, n_failed + run.n_failed, n + run.n
-        for (here, original), count in sorted(run.counts.items()):
-            row: dict[str, Any] = {"system": run.system, "here": here, "original": original}
-            row |= {"replies": count, "share": count / run.n, "turned": here != original}
+        for (reading, original), count in sorted(run.counts.items()):
+            row: dict[str, Any] = {"system": run.system, "reading": reading, "original": original}
+            row |= {"replies": count, "share": count / run.n, "turned": reading != original}
             if with_examples:
-                row["examples"] = run.examples.get((here, original), [])
+                row["examples"] = run.examples.get((reading, original), [])
             rows.append(row)
     columns = [
         Column("system", text("system"), numeric=False),
-        *text_columns("here", "original"),
+        *text_columns("reading", "original"),
         Column("replies", number("replies", ",")),
         Column("share", number("share", ".1%")),
     ]

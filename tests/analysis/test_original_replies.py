@@ -88,7 +88,7 @@ def test_replies_of_a_run_are_counted_by_both_readings(tmp_path: Path) -> None:
     assert table.remarks == (
         "4 of 8 replies (50.0%) would have been turned round; 2 failed here, and would have become a word there.",
     )
-    shown = {(row["here"], row["original"]): row["replies"] for row in table.rows if row["turned"]}
+    shown = {(row["reading"], row["original"]): row["replies"] for row in table.rows if row["turned"]}
     assert shown == {
         ("i don't know", "no"): 3,
         ("no", "yes"): 1,
