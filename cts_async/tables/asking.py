@@ -332,9 +332,9 @@ def _given_away(asking: Asking) -> DataTable:
         Column("named", text("named")),
     )
     caption = (
-        "Known replies to the agent's own questions, equal questions once. told: mean share of the intent's content words, "
-        "beyond those of query and question, that a reply has. over-informing: replies that tell more than 0.8 of at "
-        "least 4 such words, or that cts audit names. Definitions: ours (docs/usage.md)."
+        "Known replies to the agent's own questions, equal questions once. told: mean share of the intent's content "
+        "words, beyond those of query and question, that a reply has. over-informing: replies that tell more than 0.8 "
+        "of at least 4 such words, or that cts audit names. Definitions: ours (docs/usage.md)."
     )
     title = "What the user gave away during the search"
     return DataTable("asking_given_away", title, caption, columns, rows)
