@@ -17,6 +17,7 @@ from typing import Final, Literal, TypeAlias
 
 from cts_async.analysis.board import Board, newest_directories
 from cts_async.analysis.compare import PairTest, compare_family
+from cts_async.analysis.disclosure import GivenAway, given_away
 from cts_async.analysis.stats import (
     Difference,
     mean_or_none,
@@ -25,7 +26,7 @@ from cts_async.analysis.stats import (
     ratio_of_sums,
 )
 from cts_async.llm.model import FIRST_PER_BYTE
-from cts_async.protocol.audit.text import stands_in
+from cts_async.protocol.audit.text import Disclosure, disclosure, stands_in
 from cts_async.records import DONT_KNOW, UNKNOWN, Caveat
 from cts_async.runs.asking import QuestionedSearch, questioned_searches
 from cts_async.runs.finished import FinishedRun, newest_run
@@ -199,6 +200,8 @@ class AskingSystem:
     """None if the agent cannot ask, or asked nothing."""
     by_count: tuple[AskCount, ...]
     """By the number of the agent's own questions; empty if it cannot ask."""
+    given_away: GivenAway | None = None
+    """What the replies to the agent's own questions give away; None without a known one, or if q* is not recorded."""
 
     @property
     def n_missing(self) -> int:
@@ -430,7 +433,27 @@ def _system(
         care=care,
         timing=timing,
         by_count=by_count,
+        given_away=_given_away(searches.values()),
     )
+
+
+def _given_away(searches: Iterable[QuestionedSearch]) -> GivenAway | None:
+    """Measure the known replies to agents, by the audit's own rule: she was asked each question by itself."""
+    disclosures: list[Disclosure] = []
+    for search in searches:
+        if not (search.intent and search.query):
+            continue
+        told: set[tuple[str, str]] = set()
+        for ask in search.asks:
+            # An equal question gets the reply that there is: nothing is given away again.
+            normalised = normalised_question(ask.question)
+            if ask.reply in (UNKNOWN, DONT_KNOW) or (normalised, ask.reply) in told:
+                continue
+            told.add((normalised, ask.reply))
+            disclosures.append(disclosure(ask.reply, search.query, search.intent, [ask.question]))
+    if not disclosures:
+        return None
+    return given_away(disclosures)
 
 
 def tokens_read(search: QuestionedSearch) -> float:

@@ -23,6 +23,7 @@ class QuestionedSearch:
 
     id: str
     query: str = ""
+    intent: str = ""
     before: tuple[tuple[str, str], ...] = ()
     """(question, answer) of before the search, in order."""
     asks: tuple[Ask, ...] = ()
@@ -80,6 +81,7 @@ def _search_of(line: Mapping[str, Any]) -> QuestionedSearch:
     return QuestionedSearch(
         id=line["id"],
         query=str(line.get("blurred_query") or ""),
+        intent=str(line.get("fused_query") or ""),
         before=before,
         asks=tuple(asks),
         # Of an agent that cannot ask each call of its model is a turn.

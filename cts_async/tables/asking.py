@@ -45,6 +45,7 @@ def asking_tables(asking: Asking) -> tuple[DataTable, ...]:
         _timing(asking),
         _first_question(asking),
         _care(asking),
+        _given_away(asking),
         _regret(asking),
         _tests(asking),
         _given_later(asking),
@@ -308,6 +309,35 @@ def _care(asking: Asking) -> DataTable:
     )
     title = "Asked needlessly, and wrongly not asked"
     return DataTable("asking_care", title, caption, columns, rows)
+
+
+def _given_away(asking: Asking) -> DataTable:
+    rows: list[Row] = []
+    for system in asking.systems:
+        disclosed = system.given_away
+        if disclosed is None:
+            continue
+        row = _row_of(system)
+        row["known"] = disclosed.n_known
+        row["over_informing"] = disclosed.n_over_informing
+        row["named"] = disclosed.n_named
+        row["told"] = disclosed.mean_share
+        row["over_informing_rate"] = disclosed.rate
+        rows.append(row)
+    columns = (
+        _SYSTEM[0],
+        Column("known", text("known")),
+        Column("told", number("told", ".3f")),
+        Column("over-informing", _part("over_informing", "known")),
+        Column("named", text("named")),
+    )
+    caption = (
+        "Known replies to the agent's own questions, equal questions once. told: mean share of the intent's content "
+        "words, beyond those of query and question, that a reply has. over-informing: replies that tell more than 0.8 "
+        "of at least 4 such words, or that cts audit names. Definitions: ours (docs/usage.md)."
+    )
+    title = "What the user gave away during the search"
+    return DataTable("asking_given_away", title, caption, columns, rows)
 
 
 def _care_fields(care: Care) -> dict[str, Any]:

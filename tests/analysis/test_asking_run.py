@@ -206,6 +206,12 @@ def test_care(found: Mapping[str, Any]) -> None:
     assert care["ask_f1"] == pytest.approx(1 / 3)
 
 
+def test_given_away(found: Mapping[str, Any]) -> None:
+    """The reply winter tells the one hidden word of 1, that of 3 not the word visitors; she was asked that once."""
+    told = row(found, "asking_given_away", "orig+ask3")
+    assert (told["known"], told["told"], told["over_informing"], told["named"]) == (2, 0.5, 0, 0)
+
+
 def test_regret_and_test(found: Mapping[str, Any]) -> None:
     """The best are 100 everywhere, by asking before."""
     assert row(found, "asking_regret", "orig")["regret"] == pytest.approx(175 / 3)
