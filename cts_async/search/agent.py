@@ -547,6 +547,9 @@ class Agent:
                 must_call = must_call or session.n_missing > 0
                 if session.n_left <= 0:
                     call_rules.pop(AskCall.tool, None)
+                elif session.n_missing >= settings.max_turns - number:
+                    # It makes one call a turn, and the last turn answers: those that are left are just enough.
+                    call_rules = {AskCall.tool: call_rules[AskCall.tool]}
             grammar = turn_grammar(
                 settings.think_chars, settings.answer_chars, must_answer, call_rules, must_call=must_call
             )
