@@ -23,6 +23,7 @@ from cts_async.baseline import (
     yes_no_questions,
     yes_or_no,
 )
+from cts_async.protocol.audit import audit_run
 from cts_async.protocol.custom.sources import custom_role
 from cts_async.protocol.views import AnswererView, ClarifierView, RewriterView
 from cts_async.search.backends import Page
@@ -180,6 +181,8 @@ def test_every_question_helps_on_the_sample_world(tmp_path: Path) -> None:
         assert f"| {system} | lexical | {fmean(scores[system]):.2f} |" in table
     digest = blake2b(repr([sorted(answers["orig"]), sorted(answers["gold"])]).encode(), digest_size=16)
     assert digest.hexdigest() == ANSWERS
+    # What it searches with is its query and the replies that it was given.
+    assert [audit_run(run).n_held for run in tmp_path.iterdir() if "+ask3" in run.name] == [28, 28]
     compared = cts_async.compare(tmp_path)
     (judged,) = compared["judges"]
     (row,) = [row for row in judged["leaderboard"] if row["system"] == "gold"]
