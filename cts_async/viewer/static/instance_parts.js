@@ -85,7 +85,7 @@ export function conversation(page) {
 /** When the agent was given these answers, where they were not rewritten into its query. */
 function givenLater({ injected_turn }) {
   if (injected_turn === undefined) return null;
-  const words = injected_turn ? t("givenBefore", { n: injected_turn }) : t("notGiven");
+  const words = injected_turn ? t("givenBefore", { n: injected_turn }) : t("givenNever");
   return h("p", { class: "muted" }, words);
 }
 

@@ -286,7 +286,7 @@ export const en = {
   duringSearch: "During the search",
   nothingAsked: "The agent asked nothing.",
   givenBefore: "These answers were given to the agent before its turn {n}.",
-  notGiven: "These answers were not given to the agent: its search ended before.",
+  givenNever: "These answers were not given to the agent: its search ended before.",
   dontKnow: "i don't know",
   turnQuery: "Query after this turn:",
   chosen: "chosen",

@@ -286,7 +286,7 @@ export const zh = {
   duringSearch: "搜索中",
   nothingAsked: "智能体没有提问。",
   givenBefore: "这些回答在智能体第 {n} 轮之前提供给它。",
-  notGiven: "这些回答没有提供给智能体：它的搜索在此之前已经结束。",
+  givenNever: "这些回答没有提供给智能体：它的搜索在此之前已经结束。",
   dontKnow: "不知道",
   turnQuery: "本轮之后的查询：",
   chosen: "已选择",
