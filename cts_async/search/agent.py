@@ -32,7 +32,7 @@ from cts_async.search.toolbox import (
     open_toolbox,
     total_use,
 )
-from cts_async.search.toolbox.ask import EARLY, AskCall
+from cts_async.search.toolbox.ask import EARLY, REFUSED, AskCall
 from cts_async.search.tools import AgentSettings, Tools
 from cts_async.search.turn_format import (
     InvalidCall,
@@ -610,7 +610,10 @@ class Agent:
                     response = f"(You made this call before; its result is the same.)\n{response}"
                 events += result.events
                 history.uses.append(result.use)
-                history.turns.append(Turn(call.tool, response, call.request, result.sources))
+                kind = call.tool
+                if any(event.kind == REFUSED for event in result.events):
+                    kind = REFUSED  # the user never saw it: it is no question of this search
+                history.turns.append(Turn(kind, response, call.request, result.sources))
                 for piece, why in result.unrecorded.items():
                     failures[f"{prefix}{piece}"] = why
             responses.append(format_tool_response(response))
