@@ -578,7 +578,8 @@ def _assumptions(
             f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
             f"gives back {_response_chars(plan):,.0f} characters, and every later turn reads them again"
         )
-    if plan.config.asks_during_search:
+    asking = {plan.roles.agent, plan.roles.supporters[0]}
+    if plan.config.asks_during_search and not asking.isdisjoint(plan.specs):
         yield (
             f"an agent that may ask the user does so as often as it may: {plan.config.max_asks} of its turns are "
             "questions, each with one call of the user"
