@@ -651,6 +651,11 @@ def draft_plan(
         remarks.append(AS_PUBLISHED)
     agent = specs.get(roles.agent)
     settings = _settings(config, agent)
+    if agent is not None and agent.structured == "llama" and config.min_asks >= settings.max_turns:
+        raise UsageError(
+            f"--min-asks {config.min_asks}: {agent.name} asks once a turn, and has {settings.max_turns}, the last of "
+            f"which answers: add --max-turns {config.min_asks + 1}, or more"
+        )
     if not config.stop_after:
         remarks += remarks_on_mode(settings, roles, search)
     agent_prompt = config.agent_prompt

@@ -100,6 +100,31 @@ def test_answer_before_the_least_questions_is_sent_back(tmp_path: Path) -> None:
     assert line["answer"] == "The winter ferry leaves at 23:10."
 
 
+TINY = 'structured = "llama"\nagent = { max_turns = 4 }\n'
+
+
+def calls_of(grammar: str) -> str:
+    """The calls that a grammar permits; "" for an answer only."""
+    calls = [line for line in grammar.splitlines() if line.startswith("call ::= ")]
+    if not calls:
+        return ""
+    return calls[0].split('"')[2].strip(" ()")
+
+
+def test_grammar_leaves_only_questions_when_the_turns_left_are_just_enough(tmp_path: Path) -> None:
+    """Of four turns the last answers: with two questions to ask, the second has to ask, and so has the third."""
+    models = Models([SEARCH, asking("A?"), asking("B?"), ANSWER], lambda question: "unknown")
+    line = line_of(asked_run(tmp_path, models, table=TINY, min_asks=2, max_asks=2))
+    assert [calls_of(grammar) for grammar in models.grammars] == ["search | ask", "ask", "ask", ""]
+    assert [ask["turn"] for ask in line["asks"]] == [2, 3]
+
+
+def test_grammar_permits_no_question_when_none_is_left(tmp_path: Path) -> None:
+    models = Models([asking("A?"), SEARCH, ANSWER], lambda question: "unknown")
+    asked_run(tmp_path, models, table=TINY, max_asks=1)
+    assert [calls_of(grammar) for grammar in models.grammars] == ["search | ask", "search", "search | visit"]
+
+
 @pytest.mark.parametrize(
     ("said", "reply"),
     [("Yes.", "yes"), ("NO", "no"), ("I don’t know.", "i don't know"), ("unknown", "i don't know")],
@@ -192,6 +217,10 @@ def test_resumed_search_asks_nothing_again(tmp_path: Path) -> None:
         ({"models": ("user",)}, "--model user: nobody asks before the search with --ask during"),
         ({"stop_after": "questions"}, "there is no search to ask in"),
         ({"as_published": True}, "as published, the user is asked before the search"),
+        (
+            {"table": TINY, "min_asks": 4, "max_asks": 4},
+            "--min-asks 4: agent asks once a turn, and has 4, the last of which answers: add --max-turns 5",
+        ),
         ({"tools": ("search", "ask")}, "--tools: whether the agent may ask is said with --ask during"),
     ],
 )

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
-from asking_runs import ANSWER, INTENT, QUERY, SEARCH, Models, asked_run, asking, completion
+from asking_runs import ANSWER, INTENT, QUERY, SEARCH, Models, asked_run, asking
 from audited_runs import Record, copied, plant, write
 from custom_roles import script
 
@@ -34,23 +33,13 @@ async def find(view, llm, search, visit, ask):
 """
 
 
-class Players(Models):
-    """Models of which one rewrites a query, too."""
-
-    async def serve(self, request: web.Request) -> web.StreamResponse:
-        body = await request.json()
-        if "<qa_pairs>" in body["messages"][-1]["content"]:
-            return completion(f"{QUERY} in winter")
-        return await super().serve(request)
-
-
 def made(folder: Path, turns: list[str], **options: Any) -> Path:
     folder.mkdir()
     if options.get("ask", ("during",)) != ("during",):
         questions = folder / "gpt.jsonl"
         questions.write_text('{"id": "1", "questions": ["Which season?", "Which car?"]}\n')
         options |= {"models": ("local",), "ks": (2,), "given_questions": (questions,)}
-    return asked_run(folder, Players(turns, lambda question: REPLIES.get(question, "unknown")), **options)
+    return asked_run(folder, Models(turns, lambda question: REPLIES.get(question, "unknown")), **options)
 
 
 @pytest.fixture(scope="module")

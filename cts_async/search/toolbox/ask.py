@@ -108,7 +108,7 @@ class AskTool(Tool):
     labels: ClassVar[Mapping[str, TraceLabel]] = {
         "ask": TraceLabel("?", "Question", "提问"),
         REFUSED: TraceLabel("?", "Question not allowed", "未获准的提问"),
-        EARLY: TraceLabel("?", "Answer before the questions that have to be asked", "提问不足时的回答"),
+        EARLY: TraceLabel("?", "Answer sent back", "被退回的回答"),
     }
     parameters: ClassVar[Mapping[str, Mapping[str, Any]]] = {"question": {"type": "string"}}
     wording: ClassVar[Mapping[str, Wording]] = {
