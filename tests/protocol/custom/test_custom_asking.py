@@ -205,3 +205,25 @@ def test_interrupted_call_asks_the_user_nothing_again(tmp_path: Path) -> None:
     assert line_of(run) == line
     (asked,) = again.user
     assert "For whom?" in asked[-1]["content"]
+
+
+ROLES = """
+from cts_async import role
+
+@role("agent")
+async def find(view, ask):
+    return (await ask("Which season?")).reply
+
+@role("answerer")
+def know(view):
+    return "in winter"
+"""
+
+
+@pytest.mark.parametrize("support", [None, "know"])
+def test_code_that_asks_needs_neither_clarifier_nor_rewriter(tmp_path: Path, support: str | None) -> None:
+    lab = str(script(tmp_path, "lab.py", ROLES))
+    options: dict[str, Any] = {"models": (lab,), "every_role": lab, "agent": None, "support": None}
+    if support is not None:
+        options = {"agent": f"{lab}:find", "support": f"{lab}:{support}"}
+    assert line_of(asked_run(tmp_path, Models([]), **options))["answer"] == "in winter"
