@@ -125,7 +125,7 @@ def columns(table: str, n_questions: int, optional: Collection[str] = ()) -> lis
     names: list[str] = []
     numbered: list[str] = []
     for name in column_notes()[table]:
-        if name in OPTIONAL and name not in optional:
+        if table == "instances" and name in OPTIONAL and name not in optional:
             continue
         if name.endswith(NUMBERED):
             numbered.append(name.removesuffix("N"))
