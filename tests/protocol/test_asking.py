@@ -13,11 +13,12 @@ from cts_async.engine.journal import read_records
 from cts_async.errors import UsageError
 from cts_async.llm.model import input_tokens
 from cts_async.protocol.systems import System
-from cts_async.records import AskRules
+from cts_async.records import AskRules, ReplyForm
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.open_run import whole_run
 from cts_async.runs.trace import whole_events
 from cts_async.search.agent import History
+from cts_async.search.toolbox.ask import AskTool
 from cts_async.search.tools import AgentSettings
 from cts_async.search.turn_format import format_tool_response
 
@@ -117,6 +118,15 @@ def test_grammar_leaves_only_questions_when_the_turns_left_are_just_enough(tmp_p
     line = line_of(asked_run(tmp_path, models, table=TINY, min_asks=2, max_asks=2))
     assert [calls_of(grammar) for grammar in models.grammars] == ["search | ask", "ask", "ask", ""]
     assert [ask["turn"] for ask in line["asks"]] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("replies", "example"), [("open", "Which one do you mean?"), ("yes-no", "Do you mean the new one?")]
+)
+def test_example_for_small_models_asks_what_the_user_can_reply_to(replies: ReplyForm, example: str) -> None:
+    tool = AskTool(AskRules(replies=replies))
+    line = f'{{"name": "ask", "arguments": {{"question": "{example}"}}}}'
+    assert [tool.prompt_line(f"agent.small.{language}") for language in ("en", "zh")] == [line, line]
 
 
 def test_grammar_permits_no_question_when_none_is_left(tmp_path: Path) -> None:
