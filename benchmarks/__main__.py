@@ -21,6 +21,7 @@ BY_NAME = (
     "crash",
     "batch_crash",
     "iteration_crash",
+    "interactcomp",
     "reuse",
     "outage",
     "faults",

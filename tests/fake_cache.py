@@ -16,7 +16,7 @@ class PrefixCache:
     """Call `find` when a request arrives, and `keep` once its prompt has been read."""
 
     def __init__(self, min_tokens: int = 1024, grain_tokens: int = 128, keep_s: float = 300.0) -> None:
-        self._min_tokens, self._grain_tokens, self._keep_s = min_tokens, grain_tokens, keep_s
+        self.min_tokens, self._grain_tokens, self._keep_s = min_tokens, grain_tokens, keep_s
         self._used_at: dict[bytes, float] = {}
         """When each prefix was last used, by its digest."""
         self._marks: set[int] = set()
@@ -32,7 +32,7 @@ class PrefixCache:
             if now - self._used_at.get(digest, -self._keep_s) < self._keep_s:
                 n_read = end
                 self._used_at[digest] = now
-        if mark is None or mark // BYTES_PER_TOKEN < self._min_tokens:
+        if mark is None or mark // BYTES_PER_TOKEN < self.min_tokens:
             return n_read, 0
         return n_read, mark // BYTES_PER_TOKEN - n_read
 
@@ -46,10 +46,10 @@ class PrefixCache:
 
     def _prefixes(self, text: bytes, mark: int | None) -> Iterator[tuple[int, bytes]]:
         """Length in tokens and digest of each prefix that may have been kept, the shortest first."""
-        ends: Iterable[int] = range(self._min_tokens, len(text) // BYTES_PER_TOKEN + 1, self._grain_tokens)
+        ends: Iterable[int] = range(self.min_tokens, len(text) // BYTES_PER_TOKEN + 1, self._grain_tokens)
         if mark is not None:
             marked = mark // BYTES_PER_TOKEN
-            ends = sorted(end for end in self._marks | {marked} if self._min_tokens <= end <= marked)
+            ends = sorted(end for end in self._marks | {marked} if self.min_tokens <= end <= marked)
         begin, hashed = 0, blake2b(digest_size=16)
         for end in ends:
             hashed.update(text[begin * BYTES_PER_TOKEN : end * BYTES_PER_TOKEN])

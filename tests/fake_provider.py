@@ -210,7 +210,8 @@ class Settings:
     refusing_model: str = ""  # only this model does
     refuses_about: str = ""  # only requests that contain this
     keep: bool = False  # the messages of every request
-    caches: bool = False  # prefixes of prompts, see fake_cache
+    caches: int = 0
+    """The fewest tokens of a prefix that it caches, see fake_cache; 0: it caches nothing. Providers have 1,024."""
     served_tier: str = ""  # what replies call their service_tier; the one asked for if empty
     refused_tier: str = ""  # a tier that no model here has: 400
     no_capacity: int = 0
@@ -493,6 +494,7 @@ class FakeProvider:
         self.counts[digest] += 1
         cached = (0, 0)
         if settings.caches and asked.is_cached:
+            self._cache.min_tokens = settings.caches
             cached = self._cache.find(asked.text, time.monotonic(), asked.mark)
         await asyncio.sleep(latency_of(settings, digest, nth))
         if seen.fault == "hang":

@@ -12,6 +12,7 @@ import iteration_session as session_fakes
 from fake_batches import batches_process
 from fake_provider import ALL_FAULTS, PAID, Remote, Seen, digest_of, provider_process
 from forked_commands import Command, forked_commands
+from interactcomp_runs import write_tasks as made_interactcomp_tasks
 from iteration_session import Killed
 from real_run import RealRun
 
@@ -26,6 +27,7 @@ __all__ = [
     "batches_process",
     "digest_of",
     "forked_commands",
+    "made_interactcomp_tasks",
     "provider_process",
     "session_fakes",
 ]

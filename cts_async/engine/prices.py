@@ -44,11 +44,6 @@ class Prices:
             self.tiers,
         )
 
-    @property
-    def dearest_input_usd_per_mtok(self) -> float:
-        """The price of input at its most: some providers charge more for what they write to their cache."""
-        return max(self.input_usd_per_mtok, self.cache_write_usd_per_mtok or 0.0)
-
     def usd(self, usage: Usage) -> float:
         """The price of `usage`."""
         # On the way of every call, most of which have neither caches nor tiers.

@@ -372,7 +372,10 @@ class Model:
                 return most.in_tier(self._dearest_tier)
             if repeated_chars:
                 # All of it may be written to a cache, which costs more than input where that has a price of its own.
-                return replace(most, cache_write_tokens=most.input_tokens)
+                most = replace(most, cache_write_tokens=most.input_tokens)
+            if self._asked_tier is not None and self._asked_tier.price > 1:
+                # A faster tier costs more. A cheaper one may be served, and charged, as the ordinary one.
+                most = most.in_tier(spec.tier)
             return most
 
         further_in = getattr(expect, "further_in", None)

@@ -30,7 +30,7 @@ from cts_async.runs.manifest import ORIG, Identity, manifest_of
 from cts_async.runs.open_run import whole_run
 from cts_async.runs.selection import RunPath, check_same_data, find_runs, sibling_origs
 from cts_async.tables import results
-from cts_async.tables.asking import asking_tables
+from cts_async.tables.asking import asking_tables, replies_table
 from cts_async.tables.comparison import (
     NO_ANSWERS,
     RunsCompared,
@@ -408,6 +408,9 @@ def _tables_by_group(gathered: Gathered) -> Iterator[tuple[Group, DataTable]]:
         if gathered.diagnosis.asking:
             for table in asking_tables(gathered.diagnosis.asking):
                 yield "asking", table
+        if gathered.diagnosis.replies:
+            # Without examples: a reply may have words of data that must not be published.
+            yield "asking", replies_table(gathered.diagnosis.replies, with_examples=False)
         for table in diagnosis_tables(gathered.diagnosis.diagnosis):
             yield "questions", table
     if gathered.board and gathered.compared and is_interactcomp(gathered.board):
@@ -550,7 +553,7 @@ def _masked_page(page: Json) -> Json:
     if searched:
         segments = [{"text": searched, "added": False}]
     # Only what the report shows: whatever a later page has besides is left out until somebody decides about it.
-    return {
+    shown: Json = {
         "id": page["id"],
         "mode": page["mode"],
         "fused_query": _masked_text(page["fused_query"]),
@@ -563,6 +566,15 @@ def _masked_page(page: Json) -> Json:
         "scores": page["scores"],
         "nuggets": nuggets,
     }
+    if "injected_turn" in page:
+        shown["injected_turn"] = page["injected_turn"]
+    if "asks" in page:
+        asks: list[Json] = []
+        for ask in page["asks"]:
+            texts = {"question": _masked_text(ask["question"]), "reply": _masked_text(ask["reply"])}
+            asks.append(ask | texts)
+        shown["asks"], shown["agent_turns"] = asks, page["agent_turns"]
+    return shown
 
 
 def _masked_text(text: str | None) -> str | None:

@@ -45,7 +45,7 @@ def _problem_of(spec: ModelSpec) -> str:
     if terms is None:
         return (
             f"there is no [models.{spec.alias}.tiers.batch]; leave out --batch, or add that to cts.toml if its provider "
-            "has batches (docs/price.md)"
+            "has batches (docs/batches.md)"
         )
     if terms.models and spec.model not in terms.models:
         return f"it makes them of {', '.join(terms.models)}, and not of {spec.model}; name that model"

@@ -278,6 +278,9 @@ def _change_concerns(entry: str, spec: Spec, before: Spec | None) -> Iterator[Co
     if spec.key_env:
         destination += f" with {spec.key_env}"
     if before is None or moved:
+        elsewhere = sorted(_tier_origins(spec) - {_origin(spec)})
+        if elsewhere:
+            destination += f", or in a tier to {', '.join(elsewhere)}"
         yield Concern(entry, f"send all that is asked of {entry} to {destination}")
         return
     changed = [name for name in sorted(_changed_fields(spec, before)) if not _is_harmless(name, spec, before)]

@@ -605,6 +605,8 @@ def draft_plan(
     asking_prompts = None
     if config.asks_during_search:
         asking_prompts, _ = choose_prompts(config, catalogue, asking_toolbox(toolbox, config.ask_rules))
+        if _asks_confidence(dataset, extractor):
+            asking_prompts = asking_prompts.asking_confidence()
     if not toolbox.is_default and roles.agent in custom:
         raise UsageError(f"{roles.agent} is code of yours, and brings its own tools: leave out --tools")
     if not toolbox.uses("visit"):
@@ -654,6 +656,11 @@ def draft_plan(
         remarks.append(AS_PUBLISHED)
     agent = specs.get(roles.agent)
     settings = _settings(config, agent)
+    if agent is not None and agent.structured == "llama" and config.min_asks >= settings.max_turns:
+        raise UsageError(
+            f"--min-asks {config.min_asks}: {agent.name} asks once a turn, and has {settings.max_turns}, the last of "
+            f"which answers: add --max-turns {config.min_asks + 1}, or more"
+        )
     if not config.stop_after:
         remarks += remarks_on_mode(settings, roles, search)
     agent_prompt = config.agent_prompt

@@ -335,19 +335,17 @@ def _is_judged(value: Any) -> bool:
 
 
 def _is_asked(value: Any) -> bool:
-    """Questions of the agent to the user, each in one of its turns, in their order."""
+    """Questions of the agent to the user, each in one of its turns."""
     if not isinstance(value, list):
         return False
-    earliest = 1
     for ask in value:
         if not isinstance(ask, dict):
             return False
         if not isinstance(ask.get("question"), str) or not isinstance(ask.get("reply"), str):
             return False
         turn = ask.get("turn")
-        if type(turn) is not int or turn < earliest:
+        if type(turn) is not int or turn < 1:
             return False
-        earliest = turn
     return True
 
 
@@ -361,7 +359,7 @@ _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
         "a list of {id, weight, coverage}, each id once, weights positive, coverage full, partial or none",
     ),
     "error": (lambda value: isinstance(value, dict), "an object {step, kind, message}"),
-    "asks": (_is_asked, "a list of {question, reply, turn}, turns from 1 in ascending order"),
+    "asks": (_is_asked, "a list of {question, reply, turn}, turns from 1"),
     "injected_turn": (lambda value: type(value) is int and value > 0, "the number of a turn, or null"),
 }
 ASKING_FIELDS: Final = ("questions", "answers", "error", "asks", "injected_turn")
@@ -866,6 +864,19 @@ def turns_of(line: Mapping[str, Any]) -> list[dict[str, Any]]:
         row["types"] = as_texts(turn.get("types"))
         row["reasoning"] = as_text(turn.get("reasoning")) or ""
         row["query"] = as_text(turn.get("query")) or ""
+        rows.append(row)
+    return rows
+
+
+def asks_of(line: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The questions of the agent during its search {question, reply, turn}, in order; None where it could not ask."""
+    if "asks" not in line:
+        return None
+    rows: list[dict[str, Any]] = []
+    for ask in map(as_object, as_list(line["asks"])):
+        row: dict[str, Any] = {"question": as_text(ask.get("question")) or ""}
+        row["reply"] = as_text(ask.get("reply")) or ""
+        row["turn"] = as_count(ask.get("turn"))
         rows.append(row)
     return rows
 

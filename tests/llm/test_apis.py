@@ -792,6 +792,13 @@ def test_the_end_of_what_is_repeated_is_marked_for_the_cache() -> None:
     ]
 
 
+def test_instructions_in_front_of_the_first_turn_do_not_move_the_mark() -> None:
+    messages = ({"role": "system", "content": "Judge."}, {"role": "user", "content": f"{LONG}the answer"})
+    request = ChatRequest(messages, repeated_chars=len(LONG))
+    body = orjson.loads(load_api("anthropic").body(replace(CLAUDE, system="user"), request))
+    assert [block["text"] for block in body["messages"][0]["content"]] == [f"Judge.\n\n{LONG}", "the answer"]
+
+
 def test_a_conversation_is_marked_at_its_end() -> None:
     messages = (
         {"role": "user", "content": LONG},

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import orjson
@@ -296,6 +297,33 @@ def test_a_tier_that_nobody_asked_for_is_charged_by_the_replys_word(tmp_path: Pa
     record, _, _ = record_of(LIVE, said("flex", Usage(100, 10)), tmp_path)
     assert record["usage"]["input@flex"] == 100
     assert "served_tier" not in record["response"]
+
+
+@pytest.mark.parametrize(
+    ("price", "marks", "usd"),
+    [
+        # The prompt is at most 64 + 8 + 0.5 = 73 tokens, the reply 4,096: 73 * 2 + 4,096 * 8 = 32,914 millionths.
+        (0.5, False, 0.032914),
+        (2.0, False, 0.065828),
+        # All of the prompt written to the cache at 2.5: 73 * 2.5 + 32,768 = 32,950.5
+        (0.5, True, 0.0329505),
+    ],
+)
+def test_a_budget_sets_aside_the_full_price_or_the_tiers_if_that_is_higher(
+    price: float, marks: bool, usd: float
+) -> None:
+    tiers = {"other": Tier(price, {"service_tier": "other"})}
+    spec = replace(LIVE, tiers=tiers, cache_marks=marks, cache_write_usd_per_mtok=2.5).in_tier("other")
+
+    async def step_cost() -> float:
+        model = Model(spec, Says(), Lane("mine", LaneLimits()))  # type: ignore[arg-type]
+        call = ModelCall("ask", ({"role": "user", "content": "?"},), TEXT, {}, repeated_chars=1)
+        job = SimpleNamespace(id="q1")
+        step = model.step(SimpleNamespace(job=job), call)  # type: ignore[arg-type]
+        assert step.most_usage is not None
+        return step.cost(step.most_usage(None)).usd
+
+    assert asyncio.run(step_cost()) == pytest.approx(usd, abs=2e-9)
 
 
 def test_a_refused_tier_stops_the_provider_with_one_line() -> None:

@@ -58,7 +58,7 @@ def body(spec: ModelSpec, request: ChatRequest) -> bytes:
     if system:
         fields["system"] = system
     if request.repeated_chars:
-        _mark_repeated(system, turns, messages[-1], request.repeated_chars)
+        _mark_repeated(system, turns, request.messages[-1], request.repeated_chars)
     fields["messages"] = turns
     return orjson.dumps(fields)
 
