@@ -374,9 +374,10 @@ class Rules:
 
     def _hidden_from_agent(self) -> Secret:
         """What of q* the agent may not have; what the rewritten query adds, `rewrites` judges."""
-        public_texts = [self._queries.query, *self._replies.texts()]
-        public_texts += [*self._replies.search_queries(), *self._given_texts, *self._asked.texts]
-        public_texts += joined_ends([self._queries.query, *self._asked.texts])
+        told_texts = [*self._replies.search_queries(), *self._given_texts, *self._asked.texts]
+        public_texts = [self._queries.query, *self._replies.texts(), *told_texts]
+        # It may search for its query with a reply behind it.
+        public_texts += joined_ends([self._queries.query, *told_texts])
         return Secret.hidden(self._queries.intent, public_texts, self._run.vocabulary)
 
     # --- Requests of custom roles
