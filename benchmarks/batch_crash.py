@@ -15,7 +15,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from benchmarks.shared.fakes import Command, batches_process, forked_commands
+from benchmarks.shared.fakes import Command, Start, batches_process, forked_commands
 from benchmarks.shared.result import Result, Row
 from cts_async.engine.journal import read_records
 
@@ -56,7 +56,8 @@ class Toll:
 
 
 def bench(kills: int = KILLS) -> Result:
-    tolls = {kind: killed_runs(kind, kills // len(KINDS)) for kind in KINDS}
+    with forked_commands() as start:
+        tolls = {kind: killed_runs(start, kind, kills // len(KINDS)) for kind in KINDS}
     rows: list[Row] = []
     for kind, toll in tolls.items():
         rows += [
@@ -75,14 +76,10 @@ def bench(kills: int = KILLS) -> Result:
     )
 
 
-def killed_runs(kind: str, kills: int, seed: int = SEED) -> Toll:
+def killed_runs(start: Start, kind: str, kills: int, *, life_s: float = LIFE_S, seed: int = SEED) -> Toll:
     """Runs against one kind of provider, until so many were killed; the last one is finished."""
     moments, toll = random.Random(f"{seed}/{kind}"), Toll()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        batches_process(**FAULTS, seed=seed) as provider,
-        forked_commands() as start,
-    ):
+    with tempfile.TemporaryDirectory() as folder, batches_process(**FAULTS, seed=seed) as provider:
         here = Path(folder)
         write_model(here, kind, provider.url)
         while toll.kills < kills:
@@ -90,7 +87,7 @@ def killed_runs(kind: str, kills: int, seed: int = SEED) -> Toll:
             words = write_candidates(here, toll.runs, out)
             known: set[str] = set()
             while True:
-                code = _life(start(words, here), moments.uniform(0, LIFE_S), may_kill=toll.kills < kills)
+                code = _life(start(words, here), moments.uniform(0, life_s), may_kill=toll.kills < kills)
                 keys = {record["key"] for record in read_records(out / "steps.jsonl") if record["ok"]}
                 toll.lost += len(known - keys)
                 known |= keys

@@ -57,8 +57,11 @@ class Command:
         return int(self._host.stdout.readline())
 
 
+Start = Callable[[Sequence[str], Path], Command]
+
+
 @contextmanager
-def forked_commands(**timing: float) -> Iterator[Callable[[Sequence[str], Path], Command]]:
+def forked_commands(**timing: float) -> Iterator[Start]:
     """Start commands, one at a time."""
     environ = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, __file__, json.dumps(TIMING | timing)]
@@ -75,6 +78,7 @@ def forked_commands(**timing: float) -> Iterator[Callable[[Sequence[str], Path],
     finally:
         host.stdin.close()
         host.wait()
+        host.stdout.close()
 
 
 def _in_haste(timing: dict[str, float]) -> None:

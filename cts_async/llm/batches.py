@@ -91,8 +91,8 @@ class BatchTiming:
     """How long an uploaded file may be unknown to the provider that has just taken it."""
     retry_s: float = 1.0
     """The first wait after a failed request, doubled each time up to `longest_poll_s`."""
-    lost_s: float = 86_400.0
-    """After so long a batch that was perhaps created, and appears in no list, never was: no batch lives longer."""
+    lost_s: float = 90_000.0
+    """After so long (25 hours) a batch that was perhaps created, and is in no list, never was: none lives longer."""
     skew_s: float = 600.0
     """How far the provider's clock, and the arrival of a creation, may be from ours."""
     files_missing_s: float = 60.0
@@ -867,7 +867,8 @@ class _Queue:
             if is_late or state.phase != "ended":
                 continue
             ids = await self._ids_of_results(state)
-            if ids and ids <= batch.ids:
+            # One is enough: digests of 160 bits are nobody else's.
+            if not ids.isdisjoint(batch.ids):
                 return state
             foreign.add(state.id)
         return None

@@ -24,6 +24,9 @@ def check_batches(config: CommandConfig, players: Iterable[str], specs: Mapping[
     """
     if not config.uses_batches:
         return
+    players = list(players)
+    if not players:
+        raise UsageError("--batch: no model is asked here; name one, or leave out --batch")
     for player in players:
         spec = specs.get(player)
         if spec is None:
