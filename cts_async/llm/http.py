@@ -13,10 +13,10 @@ import errno
 import os
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -76,6 +76,37 @@ class ResponseTooLarge(BrokenResponse):
 
 class UnknownEncoding(BrokenResponse):
     """A response is compressed with an encoding that was not offered; the next one would be, too."""
+
+
+class LateHeaders(Mapping[str, str]):
+    """The headers that the client reads, taken out of a head when one is first asked for: most responses need none."""
+
+    __slots__ = ("_headers", "_text")
+
+    def __init__(self, text: str) -> None:
+        """`text` is the head in lower case."""
+        self._text = text
+        self._headers: dict[str, str] | None = None
+
+    def _parsed(self) -> dict[str, str]:
+        if self._headers is None:
+            self._headers = dict(_READ_HEADERS.findall(self._text))
+        return self._headers
+
+    def __getitem__(self, name: str) -> str:
+        return self._parsed()[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._parsed().get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._parsed()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parsed())
+
+    def __len__(self) -> int:
+        return len(self._parsed())
 
 
 @value
@@ -464,7 +495,7 @@ class _Protocol(ResponseHandler):
         if response is not None:
             self.idle_since = self._loop.time()
             headers = response.headers
-            if "keep-alive" in headers:
+            if type(headers) is not LateHeaders and "keep-alive" in headers:
                 timeout = _KEEP_ALIVE_TIMEOUT.search(headers["keep-alive"])
                 if timeout:
                     self._keep_alive_s = min(KEEP_ALIVE_SHARE * int(timeout[1]), MAX_IDLE_S)
@@ -526,8 +557,10 @@ def _parse_simple(data: bytes) -> HttpResponse | None:
     length = text.partition(_LENGTH)[2].partition("\r\n")[0]
     if length != str(len(body)):  # as text: a server may send more digits than Python turns into a number
         return None
-    if "ratelimit" in text or "\r\nkeep-alive: " in text:
+    if "\r\nkeep-alive: " in text:
         return HttpResponse(200, dict(_READ_HEADERS.findall(text)), body)
+    if "ratelimit" in text:
+        return HttpResponse(200, LateHeaders(text), body)
     return HttpResponse(200, _NO_HEADERS, body)
 
 
