@@ -476,7 +476,7 @@ class _Protocol(ResponseHandler):
 
     def may_be_reused(self, now: float) -> bool:
         """Start a further exchange; False if the connection is closed, or about to be."""
-        return self.is_connected() and self.begin(True, now) and not self.should_close
+        return self.transport is not None and self.begin(True, now) and not self.should_close
 
     def has_spare_descriptor(self) -> bool:
         """True if its socket takes one of the last descriptors, which files of the run need."""

@@ -262,6 +262,9 @@ def answers_of_candidates(
 
 
 def _kept_answers(kept: Sequence[Judging], wanted: Wanted) -> Iterator[Judging]:
+    if wanted is any_id:
+        yield from kept
+        return
     for judging in kept:
         if wanted(judging.instance.id):
             yield judging
