@@ -20,6 +20,7 @@ BY_NAME = (
     "peers",
     "crash",
     "iteration_crash",
+    "interactcomp",
     "reuse",
     "outage",
     "faults",

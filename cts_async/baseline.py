@@ -4,23 +4,26 @@
 
 The Clarifier asks by template for what a query usually leaves open (the types of `analysis.question_types`), the User
 Answerer quotes the part of the intent that is of the type asked for, the Rewriter appends the answers to the query, and
-the agent quotes the best sentences of the first pages. It is a floor: a Clarifier that scores less is worse than three
-fixed questions. Written with the public API only, it is also the example of a plug-in for every role.
+the agent quotes the best sentences of the first pages. Where it may ask the user, it does so while its query cannot
+tell the first two pages apart. It is a floor: a Clarifier that scores less is worse than three fixed questions. Written
+with the public API only, it is also the example of a plug-in for every role.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cts_async.analysis.question_types import QuestionType, read_question
 from cts_async.custom import role
-from cts_async.protocol.views import AnswererView, ClarifierView, RewriterView, SearchView
-from cts_async.records import language_of
+from cts_async.protocol.views import AnswererView, AskingView, ClarifierView, RewriterView, SearchView
+from cts_async.records import DONT_KNOW, Ask, language_of
+from cts_async.search.backends import Page
 from cts_async.search.terms import pieces, present, query_terms, sentence_spans
 
 VERSION: Final = "1"
+"""Part of the identity of runs, to be changed with any result; `protocol.custom.sources` has the digest beside it."""
 
 # --- Clarifier
 
@@ -46,10 +49,15 @@ QUESTIONS: Final[Mapping[str, Mapping[QuestionType, str]]] = {
 @role("clarifier", version=VERSION)
 async def ask(view: ClarifierView) -> list[str]:
     """The first `k` templates; those for what the query says already come last."""
-    said = {kind for _, kind in spans(view.blurred_query) if kind in ("time", "region")}
-    templates = QUESTIONS[language_of(view.blurred_query)]
+    return questions_about(view.blurred_query)[: view.k]
+
+
+def questions_about(query: str) -> list[str]:
+    """All templates; those for what the query says already come last."""
+    said = {kind for _, kind in spans(query) if kind in ("time", "region")}
+    templates = QUESTIONS[language_of(query)]
     order = sorted(templates, key=said.__contains__)
-    return [templates[kind] for kind in order[: view.k]]
+    return [templates[kind] for kind in order]
 
 
 # --- User Answerer
@@ -78,11 +86,43 @@ _ZH_TYPES: Final[tuple[tuple[QuestionType, re.Pattern[str]], ...]] = (
 
 @role("answerer", version=VERSION)
 async def answer(view: AnswererView) -> str:
-    """The parts of the intent that are of a type that the question asks for; "unknown" if there is none."""
+    """The parts of the intent that are of a type that the question asks for; "unknown" if there is none.
+
+    Where the user may say only yes or no, `yes_or_no`.
+    """
+    if view.replies == "yes-no":
+        return yes_or_no(view.fused_query, view.question)
     asked = read_question(view.question).types
     found = [text for text, kind in spans(view.fused_query) if kind in asked]
     between = "" if language_of(view.fused_query) == "zh" else " "
     return between.join(dict.fromkeys(found)) or "unknown"
+
+
+_ASKING_TERMS: Final = frozenset(
+    query_terms(
+        "mean means meaning want need look looking search ask interested particular specifically please"
+    )
+    + query_terms("请 问 您 你 指 想 要 找 查 需要 是否 是不是")
+)
+"""Terms of a question that say nothing about what it asks for."""
+
+
+def yes_or_no(intent: str, question: str) -> str:
+    """The user's reply to a question that yes or no answers.
+
+    Yes if the intent says all that the question names. No if both name a time, a place, a purpose or a requirement, and
+    these have no term in common. Of anything else the user does not know.
+    """
+    named = [term for term in query_terms(question) if term not in _ASKING_TERMS]
+    if named and set(named) == present(intent, named):
+        return "yes"
+    wanted = list(spans(intent))
+    for text, kind in spans(question):
+        own = [term for term in query_terms(text) if term not in _ASKING_TERMS]
+        alike = [wanted_text for wanted_text, wanted_kind in wanted if wanted_kind == kind]
+        if own and kind != "entity" and alike and not present(" ".join(alike), own):
+            return "no"
+    return DONT_KNOW
 
 
 def spans(query: str) -> Iterator[tuple[str, QuestionType]]:
@@ -139,13 +179,91 @@ ANSWER_CHARS: Final = 500
 _SENTENCE_CHARS: Final = 400
 
 
+_DO_YOU_MEAN: Final[Mapping[str, str]] = {"en": "Do you mean {}?", "zh": "您指的是{}吗？"}
+
+
 @role("agent", version=VERSION)
-async def search_and_quote(view: SearchView, search: Any, visit: Any) -> str:
-    """The sentences of the first pages that share most terms with the query, their titles included, in page order."""
-    wanted = query_terms(view.query)
+async def search_and_quote(view: SearchView, search: Any, visit: Any, ask: Any) -> str:
+    """The sentences of the first pages that share most terms with the query, their titles included, in page order.
+
+    Where it may ask, it asks while the query cannot tell the first two pages apart, or the rules want more questions,
+    and searches again with what it learns.
+    """
+    query = view.query
+    pages = await _first_pages(query, (), search, visit)
+    asks: list[Ask] = []
+    refused: list[str] = []
+    while isinstance(view, AskingView) and len(asks) < view.max_asks:
+        asked = [earlier.question for earlier in asks]
+        questions = _questions_left(view, query, pages, asked)
+        if len(asks) >= view.min_asks and (not questions or not is_ambiguous(query, pages)):
+            break
+        if questions:
+            question, subject = next(iter(questions.items()))
+        else:
+            # The rules want more questions than it has.
+            question, subject = asked[0], ""
+        reply = await ask(question)
+        asks.append(reply)
+        if reply.unknown or (reply.reply == "no" and not subject):
+            continue
+        if reply.reply == "no":
+            refused.append(subject)
+        else:
+            learned = subject or reply.reply
+            query = " ".join(dict.fromkeys([query, learned]))
+        pages = await _first_pages(query, refused, search, visit)
+    return _quoted(query, pages)
+
+
+def _questions_left(
+    view: AskingView, query: str, pages: Sequence[Page], asked: Sequence[str]
+) -> dict[str, str]:
+    """What it could ask next, best first, each with what it learns from a yes, "" for an open question."""
+    subjects: dict[str, str] = {}
+    if view.replies == "yes-no":
+        subjects = yes_no_questions(query, pages)
+    if not subjects:
+        subjects = dict.fromkeys(questions_about(view.query), "")
+    return {question: subject for question, subject in subjects.items() if question not in asked}
+
+
+def is_ambiguous(query: str, pages: Sequence[Page]) -> bool:
+    """Whether the query cannot tell the first two pages apart: no more of its terms stand in the first."""
+    wanted = query_terms(query)
+    shared = [len(present(f"{page.title}\n{page.text}", wanted)) for page in pages[:2]]
+    return len(shared) == 2 and shared[0] <= shared[1]
+
+
+def yes_no_questions(query: str, pages: Sequence[Page]) -> dict[str, str]:
+    """Questions that yes or no answers, each with its subject: what the pages' titles have and the query leaves open."""
+    template = _DO_YOU_MEAN[language_of(query)]
+    questions: dict[str, str] = {}
+    for page in pages:
+        for text, _ in spans(page.title):
+            named = query_terms(text)
+            if present(query, named) != set(named):
+                questions[template.format(text)] = text
+    return questions
+
+
+async def _first_pages(query: str, refused: Sequence[str], search: Any, visit: Any) -> list[Page]:
+    """The first pages that a search finds, but for those whose titles have what the user does not mean."""
+    pages: list[Page] = []
+    for hit in await search(query):
+        if any(text in hit.title for text in refused):
+            continue
+        pages.append(await visit(hit.url))
+        if len(pages) == PAGES:
+            break
+    return pages
+
+
+def _quoted(query: str, pages: Sequence[Page]) -> str:
+    """The sentences that share most terms with the query, as many as an answer has room for."""
+    wanted = query_terms(query)
     sentences: list[tuple[float, int, int, str]] = []
-    for rank, hit in enumerate((await search(view.query))[:PAGES]):
-        page = await visit(hit.url)
+    for rank, page in enumerate(pages):
         title = present(page.title, wanted)
         for place, (start, end) in enumerate(sentence_spans(page.text, _SENTENCE_CHARS)):
             sentence = page.text[start:end]

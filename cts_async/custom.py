@@ -35,7 +35,8 @@ def role(name: RoleName, *, version: str = "", timeout_s: float = DEFAULT_TIMEOU
     """Let a function play the role `name`.
 
     Its first parameter is the role's view (`cts_async.protocol.views`); by name it may also take `llm` (calls a model
-    of the catalogue), and an agent `search` and `visit` (the run's search engine and page reader). It may be `async`.
+    of the catalogue), and an agent `search`, `visit` and `ask` (the run's search engine, its page reader, and one
+    question to the user). It may be `async`.
 
     A clarifier returns the list of exactly `view.k` questions, an answerer a short phrase or "unknown", a rewriter the
     query, an agent its answer (or a mapping with "answer", "sources" and "trace"), a judge the label of every nugget
@@ -44,7 +45,8 @@ def role(name: RoleName, *, version: str = "", timeout_s: float = DEFAULT_TIMEOU
     Args:
         version: Part of the identity of every call; change it when something that the function uses has changed. The
             content of the function's own source file always is a part.
-        timeout_s: Seconds after which a call counts as hanging. Waiting for `llm`, `search` and `visit` does not count.
+        timeout_s: Seconds after which a call counts as hanging. Waiting for `llm`, `search`, `visit` and `ask` does
+            not count.
 
     Raises:
         ValueError: For an unknown role, or a timeout that is not positive.

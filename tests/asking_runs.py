@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from custom_roles import endpoint
 from fake_web import served
 
 from cts_async.config import RunConfig
@@ -96,13 +97,24 @@ def planned(folder: Path, base: str = "http://127.0.0.1:9", **options: Any) -> P
     return make_plan(replace(asked, **options), load_catalogue(config), {})
 
 
+async def play(folder: Path, players: Models, **options: Any) -> Path:
+    """`asked_run`, in a running loop."""
+    async with served(players.serve) as base:
+        plan = planned(folder, base, **options)
+        await run_plan(plan, {"PATH": "/usr/bin:/bin"}, Events())
+        return list(plan.systems.values())[-1]
+
+
 def asked_run(folder: Path, players: Models, **options: Any) -> Path:
     """Run the plan of these options with the players; gives the last system's run directory."""
+    return asyncio.run(play(folder, players, **options))
+
+
+def endpoint_run(folder: Path, players: Models, answer: Any, **options: Any) -> Path:
+    """`asked_run`, with an endpoint that gives `answer(request)` as the agent."""
 
     async def main() -> Path:
-        async with served(players.serve) as base:
-            plan = planned(folder, base, **options)
-            await run_plan(plan, {}, Events())
-            return list(plan.systems.values())[-1]
+        async with endpoint(answer) as url:
+            return await play(folder, players, agent=url, **options)
 
     return asyncio.run(main())

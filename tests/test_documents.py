@@ -29,6 +29,7 @@ import pytest
 import typer
 from golden_world import clean_environment, unpack
 from golden_world import cts as typed_cts
+from made_interactcomp import encrypted_file
 
 from cts_async.cli.main import app
 from cts_async.config import TABLES
@@ -144,6 +145,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         shutil.copy(world / "docs.jsonl", "docs.jsonl")
         shutil.copy(world / "docs.jsonl", "documents.jsonl")
         shutil.copy(world / "near" / "qulac.json", "qulac.json")
+        encrypted_file(Path("InteractComp210.jsonl"), 3)
         answers = (world / "candidates.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
         for target in ("candidates/a.jsonl", "results/candidates/ebk1__cand_hard518.jsonl"):
             Path(target).parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from cts_async.runs.selection import find_runs
 
 DOCUMENT = (Path(__file__).parents[1] / "docs/extending.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
-FUNCTION, REASONS, TURNS, JUDGE, COMMAND, AGENT, SMOLAGENTS, NOTEBOOK, *_ = EXAMPLES
+FUNCTION, REASONS, TURNS, ASKING, JUDGE, COMMAND, AGENT, SMOLAGENTS, NOTEBOOK, *_ = EXAMPLES
 
 
 def with_fake_model(example: str) -> str:
@@ -50,6 +50,17 @@ def test_conversation(tmp_path: Path) -> None:
         ["Which time of Brack Island ferry timetable?"],
         ["Which place of Brack Island ferry timetable?"],
     ]
+
+
+def test_agent_that_asks_where_it_may(tmp_path: Path) -> None:
+    """It asks once of a query that finds several pages."""
+    path = script(tmp_path, "asking.py", ASKING)
+    options: dict[str, Any] = {"agent": f"{path}:find", "models": (), "limit": 2}
+    during = played(tmp_path, "baseline", FakeProvider(Settings()), **options, ask=("during",))
+    assert [[ask["turn"] for ask in line["asks"]] for line in during] == [[2], [2]]
+    options["references"] = ("orig",)
+    never = played(tmp_path, "baseline", FakeProvider(Settings()), **options)
+    assert [line.get("error") for line in never] == [None, None]
 
 
 def test_command(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 import iteration_session as session_fakes
 from fake_provider import ALL_FAULTS, PAID, Remote, Seen, digest_of, provider_process
+from interactcomp_runs import write_tasks as made_interactcomp_tasks
 from iteration_session import Killed
 from real_run import RealRun
 
@@ -21,6 +22,7 @@ __all__ = [
     "Remote",
     "Seen",
     "digest_of",
+    "made_interactcomp_tasks",
     "provider_process",
     "session_fakes",
 ]

@@ -17,6 +17,7 @@ from typing import Final, Literal, TypeAlias
 
 from cts_async.analysis.board import Board, newest_directories
 from cts_async.analysis.compare import PairTest, compare_family
+from cts_async.analysis.disclosure import GivenAway, given_away
 from cts_async.analysis.stats import (
     Difference,
     mean_or_none,
@@ -25,8 +26,8 @@ from cts_async.analysis.stats import (
     ratio_of_sums,
 )
 from cts_async.llm.model import FIRST_PER_BYTE
-from cts_async.protocol.audit.text import stands_in
-from cts_async.records import UNKNOWN, Caveat
+from cts_async.protocol.audit.text import Disclosure, disclosure, stands_in
+from cts_async.records import DONT_KNOW, UNKNOWN, Caveat
 from cts_async.runs.asking import QuestionedSearch, questioned_searches
 from cts_async.runs.finished import FinishedRun, newest_run
 from cts_async.runs.manifest import ORIG
@@ -42,7 +43,6 @@ both     before and during
 later    the Clarifier asks, and the agent is given question and answer at a share of its turns (`inject_at`)
 told     it searches the intent: `gold`
 """
-DONT_KNOW: Final = "i don't know"
 FULL_SCORE: Final = 100.0
 QUARTERS: Final = 4
 """Bins of the share of turns: (0, 1/4], (1/4, 1/2], (1/2, 3/4], (3/4, 1]."""
@@ -200,6 +200,8 @@ class AskingSystem:
     """None if the agent cannot ask, or asked nothing."""
     by_count: tuple[AskCount, ...]
     """By the number of the agent's own questions; empty if it cannot ask."""
+    given_away: GivenAway | None = None
+    """What the replies to the agent's own questions give away; None without a known one, or if q* is not recorded."""
 
     @property
     def n_missing(self) -> int:
@@ -277,7 +279,8 @@ _ORDER: Final[tuple[Way, ...]] = ("never", "before", "during", "both", "later", 
 
 def way_of(run: FinishedRun) -> Way | None:
     """How a run's system comes to know what the query leaves open; None for answers of which that is not known."""
-    if not run.searched:
+    # In mode "select" the user chooses among queries: there is no question that could be counted, or be missing.
+    if not run.searched or run.mode == "select":
         return None
     # First, since such a system has a Clarifier as well.
     if run.inject_at is not None:
@@ -305,6 +308,8 @@ def analyse_asking(board: Board, judge: str | None, *, seed: int = 0) -> Asking 
             runs_by_way[way].append(entrant)
     if not any(run.asks_anew for runs in runs_by_way.values() for run in runs):
         return None
+    # As text inject10 would stand before inject5.
+    runs_by_way["later"].sort(key=_family_and_share)
     scores: dict[str, dict[str, float]] = {}
     for run in board.entrants:
         scores[run.label] = _scores_of(board, judge, run.label)
@@ -428,7 +433,27 @@ def _system(
         care=care,
         timing=timing,
         by_count=by_count,
+        given_away=_given_away(searches.values()),
     )
+
+
+def _given_away(searches: Iterable[QuestionedSearch]) -> GivenAway | None:
+    """Measure the known replies to agents, by the audit's own rule: she was asked each question by itself."""
+    disclosures: list[Disclosure] = []
+    for search in searches:
+        if not (search.intent and search.query):
+            continue
+        told: set[tuple[str, str]] = set()
+        for ask in search.asks:
+            # An equal question gets the reply that there is: nothing is given away again.
+            normalised = normalised_question(ask.question)
+            if ask.reply in (UNKNOWN, DONT_KNOW) or (normalised, ask.reply) in told:
+                continue
+            told.add((normalised, ask.reply))
+            disclosures.append(disclosure(ask.reply, search.query, search.intent, [ask.question]))
+    if not disclosures:
+        return None
+    return given_away(disclosures)
 
 
 def tokens_read(search: QuestionedSearch) -> float:
@@ -504,11 +529,11 @@ def _timing(
     first_shares: dict[str, float] = {}
     ids_by_quarter: dict[int, list[str]] = {}
     for id, search in searches.items():
-        if not search.asks:
+        first_turn = search.first_ask_turn
+        if first_turn is None:
             continue
         for ask in search.asks:
             shares.append(ask.turn / search.n_turns)
-        first_turn = search.asks[0].turn
         first_shares[id] = first_turn / search.n_turns
         # In whole numbers, rounded up: a share of exactly 1/4 belongs to the first quarter, whatever the rounding.
         quarter = -(-QUARTERS * first_turn // search.n_turns) - 1
@@ -664,7 +689,7 @@ def _given_later(
                 gain=_gain(scores[run.label], scores[run.label], orig, seed),
                 over_rewriting=None,
             )
-        for run in sorted(runs, key=_share_of_run):
+        for run in runs:
             searches = searches_by_label[run.label]
             n_not_delivered = 0
             delivered: list[float] = []
@@ -694,5 +719,5 @@ def _family(run: FinishedRun) -> tuple[str, int, str]:
     return run.clarifier, run.k, answerer
 
 
-def _share_of_run(run: FinishedRun) -> float:
-    return run.inject_at or 0.0
+def _family_and_share(run: FinishedRun) -> tuple[tuple[str, int, str], float]:
+    return _family(run), run.inject_at or 0.0

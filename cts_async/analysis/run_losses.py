@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cts_async.analysis.losses import Document, Label, NuggetLoss, QueryForms, nugget_losses
 from cts_async.errors import CTSError
-from cts_async.foreign_json import as_object, as_text
-from cts_async.records import COVERAGES
+from cts_async.foreign_json import as_list, as_object, as_text, as_texts
+from cts_async.records import COVERAGES, DONT_KNOW, UNKNOWN
 from cts_async.runs.gold_texts import GoldNugget
 from cts_async.runs.open_run import OpenRun
 from cts_async.runs.results import nuggets_of
@@ -37,12 +37,31 @@ def instance_losses(
 
 
 def query_forms(line: Mapping[str, Any]) -> QueryForms:
-    """Return the queries of a line of results; "" for one that it does not have."""
+    """Return the queries of a line of results; "" for one that it does not have.
+
+    What the agent was told during its search counts as searched for: it stands in no query that a line has.
+    """
+    searched = as_text(line.get("rewritten_query")) or ""
+    if searched:
+        searched = "\n".join([searched, *_told(line)])
     return QueryForms(
         intent=as_text(line.get("fused_query")) or "",
         query=as_text(line.get("blurred_query")) or "",
-        searched=as_text(line.get("rewritten_query")) or "",
+        searched=searched,
     )
+
+
+def _told(line: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the questions with known replies that the agent had beside its query."""
+    pairs: list[tuple[str, str]] = []
+    if line.get("injected_turn") is not None:
+        pairs += zip(as_texts(line.get("questions")), as_texts(line.get("answers")), strict=False)
+    for ask in map(as_object, as_list(line.get("asks"))):
+        pairs.append((as_text(ask.get("question")) or "", as_text(ask.get("reply")) or ""))
+    for question, reply in pairs:
+        # The question as well: "yes" alone tells nothing.
+        if reply not in (UNKNOWN, DONT_KNOW):
+            yield f"{question} {reply}"
 
 
 def documents_of(run: OpenRun, id: str) -> list[Document] | None:

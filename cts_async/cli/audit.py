@@ -40,9 +40,10 @@ def audit(
     Every request to the Clarifier, User Answerer, Rewriter and agent must equal what the protocol builds from the data
     and the recorded replies, and must contain no text that occurs only in the hidden intent. Rewritten queries are
     checked for constraints that no answer gave, and the user's answers for what they give away unasked: one that
-    recites the intent, or holds a model's thoughts about it, is a leak. Search results are not a leak: they follow from
-    the rewritten query. For a custom role, the audit proves what the role was sent, not whom its code asks. Of a folder
-    every version of every run is audited. Writes nothing. Exit code 1 if there is a violation.
+    recites the intent, or holds a model's thoughts about it, is a leak. Where the agent asks the user during its search,
+    each question has to be one that it wrote, and each reply that it read the recorded one. Search results are not a
+    leak: they follow from the rewritten query. For a custom role, the audit proves what the role was sent, not whom its
+    code asks. Of a folder every version of every run is audited. Writes nothing. Exit code 1 if there is a violation.
 
     Example: cts audit runs/hard518-orig runs/hard518-gpt-k3
     """

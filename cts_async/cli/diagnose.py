@@ -41,9 +41,10 @@ def diagnose(
 
     RUN is a run directory, a folder of runs, a pattern of either, or files of questions and answers such as a
     release's results/clarify_only/*.csv. Prints the paper's tables 4, 5, 7, 8 and 10, then types of questions with
-    their answerability and gain over orig, the frontier of asking less, and at which stage points are lost. Of a folder
-    or a quoted pattern the newest version of each run is shown. Runs of several agents, or over different data or gold,
-    are groups of one table, each with its own orig.
+    their answerability and gain over orig, the frontier of asking less, and at which stage points are lost. Of systems
+    that ask during the search: what a question is worth, when they ask, needless and missing questions. Of a folder
+    or a quoted pattern the newest version of each run is shown. Runs of several agents, or over different data or
+    gold, are groups of one table, each with its own orig.
 
     Example: cts diagnose runs/hard518-gpt-k1 runs/hard518-gpt-k3
 

@@ -195,7 +195,7 @@ def import_published(
     the clone are only read: nothing in it is executed, and no link is followed. Each text is compared with the digest
     of the version known here; imported.json says what was taken from where.
 
-    Example: cts prompts import tongyi DeepResearch && cts run --agent tongyi --prompts prompts/tongyi
+    Example: cts prompts import tongyi DeepResearch --out prompts/tongyi
     """
     from cts_async.cli.options import read_names
     from cts_async.errors import UsageError, write_error
@@ -230,7 +230,7 @@ def import_published(
         notes.append(f"{text.file}: the text {text.part!r} differs from the version known here")
     print_notes(notes)
     use = unbroken(f"cts run --agent {source} --prompts {quote(str(folder))}")
-    print_line(f"{len(imported.taken)} texts of {source} imported to {folder}; use them with: {use}")
+    print_line(f"{len(imported.texts)} texts of {source} imported to {folder}; use them with: {use}")
 
 
 def _prompts_in(folders: list[str] | None, config: Path | None) -> list[Prompt]:

@@ -30,7 +30,7 @@ from cts_async.runs.manifest import ORIG, Identity, manifest_of
 from cts_async.runs.open_run import whole_run
 from cts_async.runs.selection import RunPath, check_same_data, find_runs, sibling_origs
 from cts_async.tables import results
-from cts_async.tables.asking import asking_tables
+from cts_async.tables.asking import asking_tables, replies_table
 from cts_async.tables.comparison import (
     NO_ANSWERS,
     RunsCompared,
@@ -408,6 +408,9 @@ def _tables_by_group(gathered: Gathered) -> Iterator[tuple[Group, DataTable]]:
         if gathered.diagnosis.asking:
             for table in asking_tables(gathered.diagnosis.asking):
                 yield "asking", table
+        if gathered.diagnosis.replies:
+            # Without examples: a reply may have words of data that must not be published.
+            yield "asking", replies_table(gathered.diagnosis.replies, with_examples=False)
         for table in diagnosis_tables(gathered.diagnosis.diagnosis):
             yield "questions", table
     if gathered.board and gathered.compared and is_interactcomp(gathered.board):

@@ -34,7 +34,7 @@ from cts_async.protocol.conversation import (
     numbered_queries,
     offering_of,
 )
-from cts_async.protocol.found_steps import DryWalk
+from cts_async.protocol.found_steps import ASK, DryWalk, kind_of_step
 from cts_async.protocol.judge import nuggets_by_call
 from cts_async.protocol.plan import Plan, enough_in_flight
 from cts_async.protocol.prompts import FIELDS, JUDGE_PROMPTS, PromptSet
@@ -46,6 +46,7 @@ from cts_async.runs.files import RESULTS, STEPS
 from cts_async.runs.manifest import read_manifest
 from cts_async.runs.results import answered, failed, read_results
 from cts_async.search.catalog import EngineSpec, ReaderSpec
+from cts_async.search.toolbox.ask import TOOL as ASK_TOOL
 
 SAMPLE = 200
 """Instances whose prompts are rendered, spread evenly over the data."""
@@ -54,8 +55,8 @@ SENDING_S, TOKENS_PER_S = 1.0, 50.0
 """Latency of a call without its reply, in seconds, and the tokens of its reply per second."""
 FEWEST_STEPS = 3
 """Finished steps of a kind from which on their averages replace the estimates."""
-BY_SCHEME = ("clarify", "answer")
-"""Kinds of steps whose length depends on scheme, mode and the Clarifier's prompts."""
+BY_SCHEME = ("clarify", "answer", ASK)
+"""Kinds of steps whose length depends on scheme, mode and the Clarifier's prompts, or on how the user has to reply."""
 
 QUESTION, ANSWER, REWRITE = 25.0, 10.0, 40.0
 REASONING, OFFER, CHOICE = 80.0, 15.0, 8.0
@@ -220,7 +221,10 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
         step = str(record.get("step"))
         if "model" not in record or (step.startswith(JUDGING) and step not in judging_steps):
             continue
-        key = step.split("/", 1)[0], str(record["model"])
+        kind = kind_of_step(step)
+        if step.startswith(JUDGING):
+            kind = "judge"
+        key = kind, str(record["model"])
         tokens, succeeded = record.get("usage") or {}, bool(record.get("ok"))
         usages = past.usages
         if "reused" in record:
@@ -322,17 +326,38 @@ def actual(plan: Plan, runs: Iterable[PastUsage]) -> Effort:
 
 @dataclass(frozen=True, slots=True)
 class _Estimates:
-    """Estimates for one plan; `turns` are the model calls of a search."""
+    """Estimates for one plan; `usual_turns` are the model calls of a search."""
 
     plan: Plan
     sample: list[Instance]
-    turns: float
+    usual_turns: float
+
+    def turns(self, system: System) -> float:
+        """Model calls of a search of a system."""
+        if system.asks is not None and not self.plan.toolbox.tools:
+            return 1.0 + system.asks.max_asks
+        return self.usual_turns
+
+    def asks(self, system: System) -> float:
+        """The agent's questions to the user in a search: as many as are allowed, each in a turn of its own."""
+        if system.asks is None:
+            return 0.0
+        # Code of the user's has turns of another kind.
+        if self.plan.roles.agent not in self.plan.specs:
+            return float(system.asks.max_asks)
+        return min(float(system.asks.max_asks), self.turns(system) - 1)
+
+    def tool_calls(self, system: System) -> float:
+        """The agent's searches and visits: the last turn answers, all others call a tool."""
+        return self.turns(system) - 1 - self.asks(system)
 
     def of(self, system: System) -> Iterator[StepsForecast]:
         """All steps of a system that models take, per instance, averaged over the sample."""
         for prompt, model in self.plan.prompted(system):
             if model not in self.plan.specs or prompt == "gold":
                 continue
+            if prompt == "answer_yes_no" or (prompt == "answer" and system.kind == "ask"):
+                continue  # `_replies`
             if prompt == "agent":
                 yield self._search(system, model)
             elif prompt == "visit":
@@ -341,6 +366,20 @@ class _Estimates:
                 yield self._judging(system, model)
             else:
                 yield self._before_search(prompt, system, model)
+        user = self.plan.roles.supporters[0]
+        if system.asks is not None and user in self.plan.specs:
+            yield self._replies(system, user)
+
+    def _replies(self, system: System, model: str) -> StepsForecast:
+        """The user's replies to the agent."""
+        prompt, asks = "answer", self.asks(system)
+        if system.asks is not None and system.asks.replies == "yes-no":
+            prompt = "answer_yes_no"
+        inputs = []
+        for instance in self.sample:
+            inputs.append(self._prompt_tokens(model, prompt, instance, _fields(system, instance, 1, 0)))
+        effort, latency_s = step_of(self.plan.specs[model], inputs, ANSWER)
+        return StepsForecast(system.label, ASK, model, asks, effort, latency_s, asks)
 
     def _before_search(self, prompt: str, system: System, model: str) -> StepsForecast:
         """A step of clarifying or answering; prompts within a conversation are averaged over its turns."""
@@ -377,15 +416,28 @@ class _Estimates:
 
     def _search(self, system: System, model: str) -> StepsForecast:
         """The agent's calls: each one reads all earlier turns and tool results again."""
-        plan, turns = self.plan, self.turns
+        plan, turns = self.plan, self.turns(system)
         turn, final = _agent_tokens(plan)
+        # Replies are much shorter than pages and results.
+        asks, tool_calls = self.asks(system), self.tool_calls(system)
+        response_chars = _response_chars(plan)
+        if asks:
+            asks_chars = asks * ASK_TOOL.response_chars(plan.settings)
+            response_chars = (asks_chars + tool_calls * response_chars) / (asks + tool_calls)
         inputs = []
         for instance in self.sample:
-            query = instance.query if system.kind == "orig" else instance.intent
-            prompt = plan.prompts.of(model).agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
+            query = instance.intent
+            # What was elicited is learned during the search, if it is.
+            if system.kind in ("orig", "ask") or system.inject_at is not None:
+                query = instance.query
+            prompt = (
+                plan.prompt_set(system)
+                .of(model)
+                .agent(plan.agent_prompt, query, plan.specs[model].prompt_size)
+            )
             # Each turn reads all before it again: on average half of those there will be.
             opening = input_tokens(prompt.render(question=query, current_date=plan.current_date))
-            per_turn = turn + _response_chars(plan) * _per_char(query) + 2 * PER_MESSAGE
+            per_turn = turn + response_chars * _per_char(query) + 2 * PER_MESSAGE
             inputs.append(opening + per_turn * (turns - 1) / 2)
         reply = (turn * (turns - 1) + final) / turns
         effort, latency_s = step_of(plan.specs[model], inputs, reply)
@@ -393,7 +445,7 @@ class _Estimates:
 
     def _visits(self, system: System, model: str) -> StepsForecast:
         """Pages that a model reads: one for each visit."""
-        spec, visits = self.plan.specs[model], (self.turns - 1) * self.plan.toolbox.share("visit")
+        spec, visits = self.plan.specs[model], self.tool_calls(system) * self.plan.toolbox.share("visit")
         page = min(PAGE, page_tokens(spec, whole=self.plan.settings.whole_pages) or PAGE)
         inputs = []
         for instance in self.sample:
@@ -526,11 +578,16 @@ def _assumptions(
             f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
             f"gives back {_response_chars(plan):,.0f} characters, and every later turn reads them again"
         )
+    if plan.config.asks_during_search:
+        yield (
+            f"an agent that may ask the user does so as often as it may: {plan.config.max_asks} of its turns are "
+            "questions, each with one call of the user"
+        )
     if plan.searches and plan.roles.visit:
         often = "every other tool call" if plan.toolbox.share("visit") == 1 / 2 else "a visit"
         yield f"{often} visits one page, which {plan.roles.visit} reads in one call"
     if plan.searches and not plan.toolbox.tools:
-        yield "the agent has no tools: it answers in one call"
+        yield "the agent has no tools but for questions to the user, where it may ask"
     elif plan.searches and not plan.toolbox.is_default:
         calls = (turns - 1) / len(plan.toolbox.tools)
         yield f"tools: {', '.join(plan.toolbox.names)}, each called equally often: {calls:.3g} times a search"
@@ -712,7 +769,7 @@ def forecast(
     for system in plan.systems:
         names.update(plan.players(system).values())
     players = [spec for name, spec in plan.specs.items() if name in names]
-    services, tool_work = _tool_work(plan, _tool_calls_left(plan, work, n_left, walks, turns))
+    services, tool_work = _tool_work(plan, _tool_calls_left(plan, work, n_left, walks, estimates))
     lanes = tuple(chain(lanes_of(players, work), lanes_of(services, tool_work)))
     width = plan.config.in_flight or enough_in_flight(spec.max_concurrency for spec in players)
     in_flight_s = total_s / width
@@ -790,17 +847,20 @@ def _tool_calls_left(
     work: Iterable[StepsForecast],
     n_left: Mapping[System, int],
     walks: Mapping[System, DryWalk],
-    turns: float,
+    estimates: _Estimates,
 ) -> float:
-    """The calls of tools that are left: the last turn of a search answers, all others call a tool."""
+    """The searches and visits that are left: the last turn of a search answers, all others call a tool or ask."""
     n_calls = 0.0
     for system in plan.systems:
         if system not in walks:
-            n_calls += n_left[system] * (turns - 1)
+            n_calls += n_left[system] * estimates.tool_calls(system)
             continue
         n_searches = walks[system].n_stopped_before_answer
-        n_turns = sum(steps.steps for steps in work if (steps.system, steps.kind) == (system.label, "search"))
-        n_calls += max(0.0, n_turns - n_searches)
+        steps_left: defaultdict[str, float] = defaultdict(float)
+        for steps in work:
+            if steps.system == system.label:
+                steps_left[steps.kind] += steps.steps
+        n_calls += max(0.0, steps_left["search"] - n_searches - steps_left[ASK])
     return n_calls
 
 
@@ -865,7 +925,7 @@ def _turns_of(plan: Plan, runs: Iterable[PastUsage]) -> float:
         turns += run.turns
     if searches >= FEWEST_STEPS:
         return turns / searches
-    if not plan.toolbox.tools:
+    if not plan.toolbox.tools and not plan.config.asks_during_search:
         return 1.0  # it can do nothing but answer
     allowed = plan.settings.max_turns
     return max(ceil(allowed / 2), min(allowed, FEWEST_TURNS))

@@ -6,16 +6,24 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from cts_async.records import JUDGING
 from cts_async.runs.journal import Spent
+from cts_async.search.asking import ASK_STEP
+
+ASK: Final = "ask"
+"""The kind of the user's replies to an agent during its search, which another model gives than the search's own."""
 
 
 def kind_of_step(name: str) -> str:
-    """What forecasts call a step: `judge/NAME` of a judge, the first part of all other names."""
+    """What forecasts call a step: `judge/NAME` of a judge, `ask` of a reply to the agent, the first part of all other
+    names.
+    """
     if name.startswith(JUDGING):
         return "/".join(name.split("/")[:2])
+    if name.startswith(ASK_STEP):
+        return ASK
     return name.split("/", 1)[0]
 
 
@@ -55,7 +63,7 @@ _ASKING, _SEARCHING, _JUDGING = range(3)
 def _stage_of(kind: str) -> int:
     if kind.startswith(JUDGING):
         return _JUDGING
-    if kind in ("search", "visit"):
+    if kind in ("search", "visit", ASK):
         return _SEARCHING
     return _ASKING
 

@@ -591,6 +591,8 @@ def draft_plan(
     asking_prompts = None
     if config.asks_during_search:
         asking_prompts, _ = choose_prompts(config, catalogue, asking_toolbox(toolbox, config.ask_rules))
+        if _asks_confidence(dataset, extractor):
+            asking_prompts = asking_prompts.asking_confidence()
     if not toolbox.is_default and roles.agent in custom:
         raise UsageError(f"{roles.agent} is code of yours, and brings its own tools: leave out --tools")
     if not toolbox.uses("visit"):

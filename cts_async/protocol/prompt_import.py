@@ -38,8 +38,8 @@ _DATE: Final = "{current_date}"
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A text that was found in a clone: what it is, its file below the clone, and whether its digest is known."""
+class ImportedText:
+    """A text of a clone: what it is, its file below the clone, and whether its digest is known."""
 
     part: str
     """"system", "question", "extractor", or the name of a tool."""
@@ -59,14 +59,14 @@ class ImportedPrompts:
 
     source: str
     files: Mapping[str, bytes]
-    taken: Sequence[Taken]
+    texts: Sequence[ImportedText]
     left_out: Sequence[str] = ()
     """Tools that the clone describes and this package does not have."""
 
     @property
-    def changed(self) -> list[Taken]:
+    def changed(self) -> list[ImportedText]:
         """The texts whose digest is not known."""
-        return [text for text in self.taken if not text.known]
+        return [text for text in self.texts if not text.known]
 
 
 def sources() -> list[str]:
@@ -84,9 +84,9 @@ def read_clone(source: str, clone: Path) -> ImportedPrompts:
     read = _READERS[source]
     imported = read(_Clone(clone, source))
     digests = _known_texts(source)["sha256"]
-    taken = []
-    for text in imported.taken:
-        taken.append(Taken(text.part, text.file, text.text, text.sha256 in digests.get(text.part, ())))
+    texts: list[ImportedText] = []
+    for text in imported.texts:
+        texts.append(ImportedText(text.part, text.file, text.text, text.sha256 in digests.get(text.part, ())))
     files = dict(imported.files)
     for name, data in files.items():
         if name.endswith(".txt"):
@@ -94,14 +94,14 @@ def read_clone(source: str, clone: Path) -> ImportedPrompts:
                 parse_prompt(Path(name), data)
             except InputError as error:
                 raise InputError(clone, f"its texts make no prompt {name}: {error.problem}") from None
-    imported = ImportedPrompts(source, files, taken, imported.left_out)
+    imported = ImportedPrompts(source, files, texts, imported.left_out)
     files[RECORD] = _record(imported)
     return imported
 
 
 def _record(imported: ImportedPrompts) -> bytes:
     texts = []
-    for text in imported.taken:
+    for text in imported.texts:
         texts.append({"part": text.part, "file": text.file, "sha256": text.sha256, "known": text.known})
     written: dict[str, str] = {}
     for name, data in imported.files.items():
@@ -137,8 +137,8 @@ def _read_webdancer(clone: _Clone) -> ImportedPrompts:
         "extractor", "the text assigned to extractor_prompt", _assigned("extractor_prompt")
     )
     tools = [clone.python("tools/private/search.py").tool("search"), visit.tool("visit")]
-    for taken in (system, question):
-        _check_form(taken.text, "agent", taken)
+    for imported in (system, question):
+        _check_form(imported.text, "agent", imported)
     agent = _agent_prompt(f"{system.text}{_TOOLS_SECTION}", f"{question.text}{{question}}")
     files = {"agent.native.txt": agent} | _extractor_files(extractor) | {TOOLS_FILE: _lines(tools)}
     return ImportedPrompts(clone.source, files, [system, question, extractor, *tools])
@@ -163,7 +163,7 @@ def _read_tongyi(clone: _Clone) -> ImportedPrompts:
     extractor = prompt.text(
         "extractor", "the text assigned to EXTRACTOR_PROMPT", _assigned("EXTRACTOR_PROMPT")
     )
-    tools: list[Taken] = []
+    tools: list[ImportedText] = []
     left_out: list[str] = []
     if prompt.has_text(_assigned("SYSTEM_PROMPT")):
         whole = prompt.text("system", "the text assigned to SYSTEM_PROMPT", _assigned("SYSTEM_PROMPT"))
@@ -177,7 +177,7 @@ def _read_tongyi(clone: _Clone) -> ImportedPrompts:
             elif described_tool(line) != name[1]:
                 raise InputError(prompt.path, f"the description of {name[1]} in SYSTEM_PROMPT is not JSON")
             else:
-                tools.append(Taken(name[1], prompt.file, line.strip()))
+                tools.append(ImportedText(name[1], prompt.file, line.strip()))
         text = whole.text[: described.start()] + "{tools}" + whole.text[described.end() :]
     else:
         template = "SYSTEM_PROMPT or SYSTEM_PROMPT_TEMPLATE"
@@ -189,7 +189,7 @@ def _read_tongyi(clone: _Clone) -> ImportedPrompts:
             tools.append(clone.python(f"tool_{name_of_tool}.py").tool(name_of_tool))
     if not tools:
         raise InputError(prompt.path, "SYSTEM_PROMPT describes neither search nor visit")
-    system = Taken("system", whole.file, text)
+    system = ImportedText("system", whole.file, text)
     _check_form(text, "agent", system)
     agent = _agent_prompt(f"{text}{_DATE}", "{question}")
     files = {"agent.tongyi.txt": agent} | _extractor_files(extractor) | {TOOLS_FILE: _lines(tools)}
@@ -219,18 +219,18 @@ def _agent_prompt(system: str, user: str) -> bytes:
     return f"## system\n{system.strip()}\n## user\n{user.strip()}\n".encode()
 
 
-def _check_form(text: str, role: str, taken: Taken) -> None:
+def _check_form(text: str, role: str, source: ImportedText) -> None:
     """Raise InputError for a text that would be read as a section or as a field of another role's prompt."""
     if _SECTION.search(text):
-        raise InputError(taken.file, f"its {taken.part} text has a line that begins a section of a prompt")
+        raise InputError(source.file, f"its {source.part} text has a line that begins a section of a prompt")
     for field in _PLACEHOLDER.finditer(text):
         if field[1] not in FIELDS[role]:
             raise InputError(
-                taken.file, f"its {taken.part} text has {field[0]}, which is a field of prompts here"
+                source.file, f"its {source.part} text has {field[0]}, which is a field of prompts here"
             )
 
 
-def _extractor_files(extractor: Taken) -> dict[str, bytes]:
+def _extractor_files(extractor: ImportedText) -> dict[str, bytes]:
     """The prompt of the model that reads pages, for goals in both languages: it is a user's message alone."""
     fields = {"webpage_content": "{page}", "goal": "{goal}"}
     parts: list[str] = []
@@ -256,7 +256,7 @@ def _extractor_files(extractor: Taken) -> dict[str, bytes]:
     return {"visit.en.txt": data, "visit.zh.txt": data}
 
 
-def _lines(tools: Sequence[Taken]) -> bytes:
+def _lines(tools: Sequence[ImportedText]) -> bytes:
     return "".join(f"{tool.text}\n" for tool in tools).encode()
 
 
@@ -301,18 +301,18 @@ class _Clone:
         """Raises InputError if this is no such clone."""
         self.source = source
         repository = repository_of(source)
-        if not clone.is_dir():
+        if not os.path.isdir(clone):
             problem = "is no folder" if os.path.lexists(clone) else "no such folder"
             raise InputError(clone, f"{problem}: expected a clone of {repository}")
         self._clone = clone
         # The clone itself may be reached through a link: it was named by the user.
         self._root = Path(os.path.realpath(clone))
-        known = _known_texts(source)
-        for place in known["places"]:
-            if (self._root / place / known["first"]).exists():
+        table = _known_texts(source)
+        for place in table["places"]:
+            if os.path.exists(self._root / place / table["first"]):
                 self._place = str(place)
                 return
-        places = " and ".join(os.path.join(place, known["first"]) for place in known["places"])
+        places = " and ".join(os.path.join(place, table["first"]) for place in table["places"])
         raise InputError(clone, f"is no clone of {repository}: looked for {places}")
 
     def python(self, name: str) -> _PythonFile:
@@ -365,20 +365,20 @@ class _PythonFile:
         """Whether a value that is found is a text."""
         return self._first_text(find, dated=False) is not None
 
-    def text(self, part: str, subject: str, find: Finder, *, dated: bool = False) -> Taken:
+    def text(self, part: str, subject: str, find: Finder, *, dated: bool = False) -> ImportedText:
         """The first text that is found; if `dated`, `{current_date}` stands where it has a computed value.
 
         Raises InputError.
         """
         text = self._first_text(find, dated=dated)
         if text is not None:
-            return Taken(part, self.file, text)
+            return ImportedText(part, self.file, text)
         line, problem = None, f"{subject} was looked for, and not found"
         for value in find(self.tree):
             line, problem = value.lineno, f"{subject} was looked for: this is no plain text"
         raise InputError(self.path, problem, line=line)
 
-    def tool(self, name: str) -> Taken:
+    def tool(self, name: str) -> ImportedText:
         """The line that describes a tool, of the class that has this name. Raises InputError."""
         for node in ast.walk(self.tree):
             if not isinstance(node, ast.ClassDef):
@@ -391,7 +391,7 @@ class _PythonFile:
                 return self._described(name, node.lineno, values)
         raise InputError(self.path, f"a class with name = {name!r} was looked for, and not found")
 
-    def _described(self, name: str, line: int, values: Mapping[str, ast.expr]) -> Taken:
+    def _described(self, name: str, line: int, values: Mapping[str, ast.expr]) -> ImportedText:
         function: dict[str, Any] = {"name": name}
         for field, kind in (("description", str), ("parameters", dict)):
             value = None
@@ -414,7 +414,7 @@ class _PythonFile:
             raise InputError(
                 self.path, f"the parameters of {name} cannot be written as JSON", line=line
             ) from None
-        return Taken(name, self.file, text)
+        return ImportedText(name, self.file, text)
 
     def _first_text(self, find: Finder, *, dated: bool) -> str | None:
         for value in find(self.tree):
@@ -432,15 +432,15 @@ def _string_of(value: ast.expr, *, dated: bool = False) -> str | None:
     parts: list[str] = []
     n_computed = 0
     # A stack, not a recursion: the operands of `a + b + c` are nested as deep as there are.
-    rest: list[ast.expr] = [value]
-    while rest:
-        node = rest.pop()
+    operands: list[ast.expr] = [value]
+    while operands:
+        node = operands.pop()
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             parts.append(node.value)
         elif isinstance(node, ast.JoinedStr):
-            rest += reversed(node.values)
+            operands += reversed(node.values)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            rest += (node.right, node.left)
+            operands += (node.right, node.left)
         elif isinstance(node, ast.FormattedValue) and dated and not n_computed:
             n_computed += 1
             parts.append(_DATE)

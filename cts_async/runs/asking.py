@@ -12,17 +12,9 @@ from typing import Any
 
 from cts_async.errors import InputError
 from cts_async.foreign_json import as_count, as_object
+from cts_async.records import Ask
 from cts_async.runs import files
 from cts_async.runs.results import ASKING_FIELDS, answered, line_number, placed_results
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A question of the agent to the user during its search, and the reply. `turn` counts the agent's turns from 1."""
-
-    question: str
-    reply: str
-    turn: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +23,7 @@ class QuestionedSearch:
 
     id: str
     query: str = ""
+    intent: str = ""
     before: tuple[tuple[str, str], ...] = ()
     """(question, answer) of before the search, in order."""
     asks: tuple[Ask, ...] = ()
@@ -43,6 +36,11 @@ class QuestionedSearch:
     """Answers that were sent back, since more questions had to be asked first."""
     injected_turn: int | None = None
     """The turn before which the agent was given the answers; None if it was given none."""
+
+    @property
+    def first_ask_turn(self) -> int | None:
+        """The turn of the agent's first question; None if it asked none."""
+        return min((ask.turn for ask in self.asks), default=None)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
@@ -62,10 +60,10 @@ def questioned_searches(directory: Path) -> dict[str, QuestionedSearch]:
         if not answered(line):
             continue
         search = _search_of(line)
-        if search.asks and search.n_turns < search.asks[-1].turn:
+        if any(ask.turn > search.n_turns for ask in search.asks):
             raise InputError(
                 path,
-                "has to be a number of turns, none less than the turn of the last question",
+                "has to be a number of turns, not less than the turn of any question",
                 line=line_number(path, offset),
                 field="search.turns",
             )
@@ -83,6 +81,7 @@ def _search_of(line: Mapping[str, Any]) -> QuestionedSearch:
     return QuestionedSearch(
         id=line["id"],
         query=str(line.get("blurred_query") or ""),
+        intent=str(line.get("fused_query") or ""),
         before=before,
         asks=tuple(asks),
         # Of an agent that cannot ask each call of its model is a turn.

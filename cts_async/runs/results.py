@@ -335,19 +335,17 @@ def _is_judged(value: Any) -> bool:
 
 
 def _is_asked(value: Any) -> bool:
-    """Questions of the agent to the user, each in one of its turns, in their order."""
+    """Questions of the agent to the user, each in one of its turns."""
     if not isinstance(value, list):
         return False
-    earliest = 1
     for ask in value:
         if not isinstance(ask, dict):
             return False
         if not isinstance(ask.get("question"), str) or not isinstance(ask.get("reply"), str):
             return False
         turn = ask.get("turn")
-        if type(turn) is not int or turn < earliest:
+        if type(turn) is not int or turn < 1:
             return False
-        earliest = turn
     return True
 
 
@@ -361,7 +359,7 @@ _FORMS: Final[Mapping[str, tuple[_Form, str]]] = {
         "a list of {id, weight, coverage}, each id once, weights positive, coverage full, partial or none",
     ),
     "error": (lambda value: isinstance(value, dict), "an object {step, kind, message}"),
-    "asks": (_is_asked, "a list of {question, reply, turn}, turns from 1 in ascending order"),
+    "asks": (_is_asked, "a list of {question, reply, turn}, turns from 1"),
     "injected_turn": (lambda value: type(value) is int and value > 0, "the number of a turn, or null"),
 }
 ASKING_FIELDS: Final = ("questions", "answers", "error", "asks", "injected_turn")

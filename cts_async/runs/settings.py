@@ -60,12 +60,16 @@ def _tools_of_group(tools: Any) -> str:
         return _USUAL_TOOLS
     if not isinstance(tools, dict):
         return _shown(tools)
-    others = {name: version for name, version in tools.items() if name != ASK_TOOL}
-    if not others:
-        return "none"
-    if ASK_TOOL in tools and others.keys() == set(DEFAULT_TOOLS):
+    others = [name for name in tools if name != ASK_TOOL]
+    if set(others) == set(DEFAULT_TOOLS) and ASK_TOOL in tools:
         return _USUAL_TOOLS
-    return _shown(others)
+    names: list[str] = []
+    for name in others:
+        # Most tools have only one version.
+        if tools[name] != "1":
+            name += f" (version {tools[name]})"
+        names.append(name)
+    return ", ".join(names) or "none"
 
 
 def _agent_mode(settings: AgentSettings) -> str:

@@ -5,12 +5,14 @@ Every number has its formula in docs/asking.md; a caption says whether its defin
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
 from cts_async.analysis.asking import QUARTERS, Asking, AskingSystem, Care, GivenLater
+from cts_async.analysis.original_replies import ReplyReadings
 from cts_async.analysis.stats import ALPHA
+from cts_async.errors import cut_end
 from cts_async.tables.output import counted
 from cts_async.tables.table import (
     MISSING,
@@ -22,8 +24,11 @@ from cts_async.tables.table import (
     number,
     p_value,
     text,
+    text_columns,
     with_short_note,
 )
+
+_EXAMPLE_CHARS: Final = 40
 
 _SYSTEM: Final = (
     Column("system", text("system"), numeric=False),
@@ -40,10 +45,51 @@ def asking_tables(asking: Asking) -> tuple[DataTable, ...]:
         _timing(asking),
         _first_question(asking),
         _care(asking),
+        _given_away(asking),
         _regret(asking),
         _tests(asking),
         _given_later(asking),
     )
+
+
+def replies_table(readings: Sequence[ReplyReadings], *, with_examples: bool) -> DataTable:
+    """How InteractComp's own program would have read the replies of yes-no users; examples have words of the user."""
+    rows: list[Row] = []
+    n_turned = n_failed = n = 0
+    for run in readings:
+        n_turned, n_failed, n = n_turned + run.n_turned, n_failed + run.n_failed, n + run.n
+        for (reading, original), count in sorted(run.counts.items()):
+            row: dict[str, Any] = {"system": run.system, "reading": reading, "original": original}
+            row |= {"replies": count, "share": count / run.n, "turned": reading != original}
+            if with_examples:
+                row["examples"] = run.examples.get((reading, original), [])
+            rows.append(row)
+    columns = [
+        Column("system", text("system"), numeric=False),
+        *text_columns("reading", "original"),
+        Column("replies", number("replies", ",")),
+        Column("share", number("share", ".1%")),
+    ]
+    if with_examples:
+        columns.append(Column("such as", _shown_examples, numeric=False))
+    caption = (
+        "yes-no replies as they are read here, and by the parser of InteractComp's program (Deng et al. 2025), which "
+        "looks for yes, no and don't know anywhere in the first line"
+    )
+    remarks: tuple[str, ...] = ()
+    if n:
+        remark = f"{n_turned:,} of {n:,} replies ({n_turned / n:.1%}) would have been turned round"
+        if n_failed:
+            remark += f"; {n_failed:,} failed here, and would have become a word there"
+        remarks = (f"{remark}.",)
+    title = "Replies as the original program reads them"
+    return DataTable("original_replies", title, caption, columns, rows, group="system", remarks=remarks)
+
+
+def _shown_examples(row: Row) -> str:
+    if not row["turned"]:
+        return ""
+    return "; ".join(repr(cut_end(example, _EXAMPLE_CHARS)) for example in row["examples"])
 
 
 def _row_of(system: AskingSystem) -> dict[str, Any]:
@@ -265,6 +311,35 @@ def _care(asking: Asking) -> DataTable:
     return DataTable("asking_care", title, caption, columns, rows)
 
 
+def _given_away(asking: Asking) -> DataTable:
+    rows: list[Row] = []
+    for system in asking.systems:
+        disclosed = system.given_away
+        if disclosed is None:
+            continue
+        row = _row_of(system)
+        row["known"] = disclosed.n_known
+        row["over_informing"] = disclosed.n_over_informing
+        row["named"] = disclosed.n_named
+        row["told"] = disclosed.mean_share
+        row["over_informing_rate"] = disclosed.rate
+        rows.append(row)
+    columns = (
+        _SYSTEM[0],
+        Column("known", text("known")),
+        Column("told", number("told", ".3f")),
+        Column("over-informing", _part("over_informing", "known")),
+        Column("named", text("named")),
+    )
+    caption = (
+        "Known replies to the agent's own questions, equal questions once. told: mean share of the intent's content "
+        "words, beyond those of query and question, that a reply has. over-informing: replies that tell more than 0.8 "
+        "of at least 4 such words, or that cts audit names. Definitions: ours (docs/usage.md)."
+    )
+    title = "What the user gave away during the search"
+    return DataTable("asking_given_away", title, caption, columns, rows)
+
+
 def _care_fields(care: Care) -> dict[str, Any]:
     return {
         "questions": care.n_questions,
@@ -352,8 +427,10 @@ def _tests(asking: Asking) -> DataTable:
         f"Sign-flip tests of paired differences, Holm over {counted(n_tests, 'pair')}: published methods"
     )
     if n_hopeless:
-        level = f"{ALPHA} / {n_tests}"
-        caption += f". Too few instances differ in {n_hopeless} of {n_tests} tests for any p to reach {level}"
+        level = f"{ALPHA}"
+        if n_tests > 1:
+            level += f" / {n_tests}"
+        caption += f". Too few instances differ in {n_hopeless} of {counted(n_tests, 'test')} for any p to reach {level}"
     rows = list(map(asdict, asking.tests))
     title = "Asking during the search against asking before it"
     return DataTable("asking_tests", title, f"{caption}.", columns, rows)

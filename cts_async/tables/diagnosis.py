@@ -22,6 +22,7 @@ from cts_async.analysis.interactions import (
     interactions_of,
 )
 from cts_async.analysis.losses import STAGES, NuggetLoss, Stage, SystemLosses, system_losses
+from cts_async.analysis.original_replies import ReplyReadings, all_readings
 from cts_async.analysis.question_types import QUESTION_TYPES, OwnLabels, QuestionType, read_question
 from cts_async.analysis.run_losses import instance_losses
 from cts_async.datasets.candidates import QuestionedInstance, read_question_file, read_type_labels
@@ -45,7 +46,7 @@ from cts_async.runs.manifest import ORIG, manifest_of
 from cts_async.runs.open_run import whole_run
 from cts_async.runs.selection import check_same_data, find_runs, join_first, sibling_origs
 from cts_async.runs.settings import setting_of, settings_agree
-from cts_async.tables.asking import asking_tables
+from cts_async.tables.asking import asking_tables, replies_table
 from cts_async.tables.output import counted
 from cts_async.tables.results import CAVEATS
 from cts_async.tables.statistics import diagnosis_tables
@@ -76,6 +77,8 @@ class DiagnosisReport:
     """Where each system with scores, the reference points included, loses points."""
     asking: Asking | None = None
     """None if nothing was asked during a search, and no answers were given late."""
+    replies: tuple[ReplyReadings, ...] = ()
+    """Of each system whose user replies yes, no, or "i don't know" to the agent."""
     agent: str = ""
     """The agent of the group; "" if none is named."""
     heading: str = ""
@@ -138,6 +141,8 @@ def report_tables(report: DiagnosisReport) -> tuple[DataTable, ...]:
     # JSON has these only where there is something to say, as it had not up to 0.14.
     if report.asking is not None:
         tables += asking_tables(report.asking)
+    if report.replies:
+        tables.append(replies_table(report.replies, with_examples=True))
     tables.append(losses_table(report.losses))
     return tuple(tables)
 
@@ -470,7 +475,15 @@ def diagnose_board(
     else:
         notes.append("no gains: there is no scored run of orig over the same data here")
     systems.sort(key=lambda system: system.k)
-    return DiagnosisReport(diagnose(systems, scores, seed=seed), judge, orig, notes, asking=asking)
+    newest = newest_directories(board)
+    return DiagnosisReport(
+        diagnose(systems, scores, seed=seed),
+        judge,
+        orig,
+        notes,
+        asking=asking,
+        replies=all_readings(entrant for entrant in board.entrants if entrant.directory in newest),
+    )
 
 
 # --- Files of questions and answers

@@ -29,7 +29,7 @@ from cts_async.runs.selection import RunPath, find_runs
 from cts_async.safe_files import make_folder, read_file, replace_file
 from cts_async.tables.output import plain
 from cts_async.tables.results import CAVEATS
-from cts_async.tables.rows import FURTHER, Tables, column_notes, column_type, columns, tables_of
+from cts_async.tables.rows import FURTHER, OPTIONAL, Tables, column_notes, column_type, columns, tables_of
 from cts_async.tables.summary import summary_json
 from cts_async.tables.table import Column, DataTable, csv_of, markdown, number, text, text_columns
 from cts_async.tagged_text import find_answer
@@ -296,8 +296,11 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
     caveats = caveats_in(manifest.caveat for manifest in manifests.values())
     described: list[dict[str, str]] = []
     for table in _TABLES:
+        names, _ = _table(tables, table)
         for column, meaning in column_notes()[table].items():
-            described.append({"table": table, "column": column, "meaning": meaning})
+            # Of the others numbered ones stand for several, and a table without rows has all.
+            if column not in OPTIONAL or column in names:
+                described.append({"table": table, "column": column, "meaning": meaning})
     # Fields that a role's reply had beyond its form are those of these runs: columns.toml cannot know them.
     for column in _table(tables, "instances")[0]:
         if FURTHER in column:

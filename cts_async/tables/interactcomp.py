@@ -63,7 +63,10 @@ def mode_of(run: FinishedRun) -> Mode | None:
     if run.max_asks and tools == {ASK_TOOL}:
         return "ask_only"
     if run.max_asks and "search" in tools:
-        return "forced_ask" if as_count(manifest.identity.asks.get("min")) else "full"
+        # One question that has to be asked forces it already; the original has five.
+        if as_count(manifest.identity.asks.get("min")):
+            return "forced_ask"
+        return "full"
     if run.system == _GOLD and "search" in tools:
         return "full_with_context"
     if run.system == ORIG and "search" in tools:
@@ -79,16 +82,21 @@ def is_interactcomp(board: Board) -> bool:
 
 
 def ladder_tables(boards: Iterable[tuple[Board, str]]) -> Iterator[DataTable]:
-    """Yield the table of modes, and that of models; boards each with the judge whose scores count, "" for none."""
-    mode_rows: dict[str, list[Row]] = {mode["mode"]: [] for mode in paper()["modes"]}
-    model_rows: list[Row] = [{"model": row["model"], "whose": "published"} | row for row in paper()["models"]]
+    """Yield the table of modes, and that of models; boards each with the judge whose scores count."""
+    mode_rows: dict[str, list[Row]] = {}
+    for mode in paper()["modes"]:
+        mode_rows[mode["mode"]] = []
+    model_rows: list[Row] = []
+    for published in paper()["models"]:
+        model_rows.append(published | {"whose": "published"})
     for board, judge in boards:
         for place, run in enumerate(board.entrants):
-            mode = mode_of(run)
-            if mode is None or judge not in board.scores:
+            mode_of_run = mode_of(run)
+            if mode_of_run is None or judge not in board.scores:
                 continue
-            mode_rows[mode].append(_ours(board, judge, place))
-            if mode == "full":
+            mode_rows[mode_of_run].append(_ours(board, judge, place))
+            # The paper's table is of this mode.
+            if mode_of_run == "full":
                 model_rows.append(_like_a_model(board, judge, place))
     yield _modes_table(mode_rows)
     yield _models_table(model_rows)
@@ -98,14 +106,17 @@ def ladder_of(compared: RunsCompared) -> list[DataTable]:
     """The tables of all groups of a comparison, each under its first judge."""
     boards: list[tuple[Board, str]] = []
     for group in compared.groups:
-        judge = group.judged[0].judge if group.judged else ""
-        boards.append((group.board, judge))
+        if group.judged:
+            boards.append((group.board, group.judged[0].judge))
     return list(ladder_tables(boards))
 
 
 def ladder_json(tables: Sequence[DataTable]) -> dict[str, Any]:
     """Return all numbers, unrounded."""
-    return {"source": SOURCE, "remark": _MULTIPLES} | {table.name: list(table.rows) for table in tables}
+    result: dict[str, Any] = {"source": SOURCE, "remark": _MULTIPLES}
+    for table in tables:
+        result[table.name] = list(table.rows)
+    return result
 
 
 def _ours(board: Board, judge: str, place: int) -> dict[str, Any]:
@@ -120,8 +131,8 @@ def _ours(board: Board, judge: str, place: int) -> dict[str, Any]:
     row["accuracy"] = float(scores.mean())
     n_right = int((scores == 100).sum())
     # A judge of nuggets may have given half the score: then there is no share of right answers.
-    interval = wilson(n_right, n) if n_right * 100 == fsum(scores.tolist()) else None
-    if interval is not None:
+    interval = wilson(n_right, n)
+    if interval is not None and 100 * n_right == fsum(scores.tolist()):
         row["low"], row["high"] = 100 * interval[0], 100 * interval[1]
     return row
 
@@ -130,27 +141,32 @@ def _like_a_model(board: Board, judge: str, place: int) -> dict[str, Any]:
     """What the paper's table has of a model, of a run."""
     run = board.entrants[place]
     row: dict[str, Any] = {"model": run.players.get("agent") or run.system, "whose": run.directory.name}
-    searches = questioned_searches(run.directory).values()
-    n_turns = sum(search.n_turns for search in searches)
+    searches = questioned_searches(run.directory)
+    n_turns = n_asks = 0
+    for search in searches.values():
+        n_turns += search.n_turns
+        n_asks += len(search.asks)
     row["rounds"] = row["interaction_rate"] = None
     if n_turns:
         row["rounds"] = n_turns / len(searches)
-        row["interaction_rate"] = 100 * sum(len(search.asks) for search in searches) / n_turns
+        row["interaction_rate"] = 100 * n_asks / n_turns
     row["accuracy"] = _ours(board, judge, place)["accuracy"]
     row["calibration_error"] = None
     if board.confidences is not None:
         calibration = calibrate(board.confidences[:, place], board.scores[judge][:, place])
         row["calibration_error"] = calibration.error
+    # Of the paper's it is not known what it counts.
     row["cost"] = None
     return row
 
 
 def _modes_table(rows_by_mode: Mapping[str, Sequence[Row]]) -> DataTable:
     rows: list[Row] = []
+    nothing = dict.fromkeys(("run", "agent", "n", "accuracy", "low", "high"))
     for mode in paper()["modes"]:
         head = {"mode": mode["mode"], "what": mode["what"], "published": mode.get("best")}
         head |= {"published_above": mode.get("above"), "published_model": mode.get("model")}
-        nothing = dict.fromkeys(("run", "agent", "n", "accuracy", "low", "high"))
+        # A mode without a run of ours has its row all the same.
         for row in rows_by_mode[mode["mode"]] or [nothing]:
             rows.append(head | dict(row))
     columns = (

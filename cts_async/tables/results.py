@@ -43,6 +43,11 @@ Failures = tuple[RunSummary, Sequence[Line]]
 """Failures of one run, or of one judge of it: lines of its files."""
 MOST_FAILURES: Final = 10
 RETRIED: Final = "The same command with --retry-failed retries these."
+ENDS_AGAIN: Final = (
+    "Searches that ended without an answer end so again. In a new version, --agent-setting free_end=false demands one, "
+    "and --max-turns N allows more calls."
+)
+"""What helps against failures that a retry repeats, since all turns of these searches are recorded."""
 CAVEATS: Final[Mapping[Caveat, str]] = {
     SMOKE_TEST: "Smoke test: a role was played by the small embedded model. Its scores show that everything works; "
     "they say nothing about clarification.",
@@ -297,10 +302,20 @@ def print_failures(console: Console, summaries: Sequence[RunSummary]) -> None:
     A judge's failure on an answer is one of that judge: other judges' labels for it stand.
     """
     failures: list[Failures] = []
+    n_failed = n_open = 0
     for summary in summaries:
         for lines in summary.own_failures:
             failures.append((summary, lines))
-    _print_first(console, failures, f"{RESULTS} and {JUDGMENTS}/", RETRIED)
+            n_failed += len(lines)
+        # With --empty-answers zero such a search is no failure.
+        if summary.manifest.raw_identity.get("empty_answers") != "zero":
+            n_open += summary.n_open_searches
+    remedies = []
+    if n_failed > n_open:
+        remedies.append(RETRIED)
+    if n_open:
+        remedies.append(ENDS_AGAIN)
+    _print_first(console, failures, f"{RESULTS} and {JUDGMENTS}/", " ".join(remedies))
 
 
 def _print_first(console: Console, failures: Sequence[Failures], file: str, remedy: str) -> None:

@@ -271,11 +271,10 @@ def _instances(run: FinishedRun, waiting: Sequence[Instance]) -> Iterator[Row]:
 def _asked(search: QuestionedSearch, *, may_ask: bool) -> Row:
     """How often and when the agent asked, or was given answers."""
     row: Row = {"turns": search.n_turns or None, "injected_turn": search.injected_turn}
+    row["first_ask_turn"] = search.first_ask_turn
     # None, not 0, for an agent that cannot ask.
     if may_ask:
         row["asks"] = len(search.asks)
-    if search.asks:
-        row["first_ask_turn"] = search.asks[0].turn
     return row
 
 

@@ -210,3 +210,14 @@ def test_pages_say_how_sure_the_agent_was(folder: Path, tmp_path: Path) -> None:
     report([str(folder)], out=tmp_path / "report.html")
     html = (tmp_path / "report.html").read_text()
     assert "<dt>Stated confidence</dt>" in html
+
+
+def test_dataset_card_describes_domain_and_confidence_where_there_are_any(
+    folder: Path, tmp_path: Path
+) -> None:
+    export_runs([str(folder)], "hf", tmp_path / "out")
+    card = (tmp_path / "out" / "README.md").read_text()
+    rows = list(read_lines(tmp_path / "out" / "instances.jsonl"))
+    assert "| instances | domain |" in card
+    assert {"domain", "confidence"} <= rows[0].keys()
+    assert {row["domain"] for row in rows} - {None} == {task["domain"] for task in made_tasks(N)}

@@ -11,11 +11,15 @@ from asking_runs import ANSWER, INTENT, QUERY, SEARCH, Models, asked_run, asking
 
 from cts_async.engine.journal import read_records
 from cts_async.errors import UsageError
+from cts_async.llm.model import input_tokens
 from cts_async.protocol.systems import System
 from cts_async.records import AskRules
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.open_run import whole_run
 from cts_async.runs.trace import whole_events
+from cts_async.search.agent import History
+from cts_async.search.tools import AgentSettings
+from cts_async.search.turn_format import format_tool_response
 
 
 def line_of(run: Path) -> dict[str, Any]:
@@ -227,3 +231,22 @@ def test_trace_has_questions_replies_and_what_was_sent_back(tmp_path: Path) -> N
         ("ask", "Which car?", "winter"),
         ("answer", "", answer),
     ]
+
+
+@pytest.mark.parametrize("cut_in_middle", [False, True])
+def test_injected_answers_stay_when_what_they_followed_is_left_out(cut_in_middle: bool) -> None:
+    history = History(
+        [{"role": "user", "content": "Question"}],
+        {},
+        limit=400,
+        settings=AgentSettings(cut_in_middle=cut_in_middle),
+    )
+    page = format_tool_response("x" * 2_000)
+    history.append("I look.", page, "search/turn/1", [])
+    history.inject("Question 1: Which season? Answer 1: winter", 2)
+    for number in range(2, 6):
+        history.append("I look again. " * 20, page, f"search/turn/{number}", [])
+        history.make_room()
+    sent = "".join(message["content"] for message in history.sent_messages)
+    assert sent.count("Answer 1: winter") == 1
+    assert input_tokens(history.sent_messages) < input_tokens(history.messages) or not cut_in_middle

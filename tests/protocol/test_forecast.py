@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asking_runs import ANSWER, Models, asked_run, asking
+from asking_runs import planned as asking_plan
 from written_files import write_lines
 
 from cts_async.config import RunConfig
 from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol.dry_walk import look_up, walk_plan
 from cts_async.protocol.forecast import (
     SAMPLE,
     Effort,
@@ -66,6 +69,62 @@ def test_every_call_of_every_system_is_counted(plan: Plan) -> None:
     assert made.total.calls == N * (PER_ORIG + PER_CLARIFY)
     steps = {kind: work.steps for kind, work in kinds(made, "fake-k2").items()}
     assert steps == {"clarify": N, "answer": N * K, "rewrite": N, "search": N * TURNS, "judge": N}
+
+
+def test_questions_during_the_search_are_turns_and_calls_of_the_user(tmp_path: Path) -> None:
+    plan = planned(tmp_path, ask=("before", "during", "both"), max_asks=4, replies="yes-no")
+    made = forecast(plan)
+    asking = {kind: work.steps for kind, work in kinds(made, "orig+ask4-yesno").items()}
+    assert asking == {"search": N * TURNS, "ask": N * 4, "judge": N}
+    both = {kind: work.steps for kind, work in kinds(made, "fake-k2+ask4-yesno").items()}
+    assert both == asking | {"clarify": N, "answer": N * K, "rewrite": N}
+    replies = kinds(made, "orig+ask4-yesno")["ask"]
+    # One after the other, 10 tokens each.
+    assert (replies.in_a_row, replies.latency_s) == (4, pytest.approx(1 + 10 / 50))
+    # Of 9 responses four are short: all turns after them read less.
+    alone = kinds(made, "orig")["search"].each.input_tokens
+    assert kinds(made, "orig+ask4-yesno")["search"].each.input_tokens < 0.75 * alone
+    assert "4 of its turns are questions, each with one call of the user" in " ".join(made.assumptions)
+
+
+def test_agent_that_can_only_ask_takes_a_turn_for_each_question(tmp_path: Path) -> None:
+    made = forecast(planned(tmp_path, models=(), references=(), ask=("during",), tools=("none",)))
+    steps = {kind: work.steps for kind, work in kinds(made, "orig+ask3").items()}
+    assert steps == {"search": N * 4, "ask": N * 3, "judge": N}
+
+
+def test_code_that_asks_a_model_as_the_user_is_forecast_by_its_questions(tmp_path: Path) -> None:
+    made = forecast(planned(tmp_path, models=(), references=(), ask=("during",), agent="baseline"))
+    steps = {kind: work.steps for kind, work in kinds(made, "orig+ask3").items()}
+    assert steps == {"ask": N * 3, "judge": N}
+
+
+def test_replies_during_the_search_are_measured_by_themselves(tmp_path: Path) -> None:
+    """The user's short replies are no turns of the search, whose steps they stand among."""
+    models = Models([asking("Which season?", "For whom?"), ANSWER], lambda question: "winter")
+    usages = read_past_usage(asked_run(tmp_path, models), ("lexical",)).usages
+    steps = {key: usage.steps for key, usage in usages.items()}
+    assert steps == {("search", "agent-1"): 2, ("ask", "user-1"): 2}
+
+
+def test_dry_walk_looks_up_the_replies_of_an_interrupted_search(tmp_path: Path) -> None:
+    models = Models([asking("Which season?"), ANSWER], lambda question: "winter")
+    run = asked_run(tmp_path, models)
+    (run / "results.jsonl").unlink()
+    steps = (run / "steps.jsonl").read_bytes().splitlines(keepends=True)
+    (run / "steps.jsonl").write_bytes(b"".join(steps[:-1]))
+    plan = asking_plan(tmp_path)
+    walks, notices = look_up(walk_plan, plan, {})
+    (walk,) = walks.values()
+    ((progress, n),) = walk.progress.items()
+    assert (dict(progress.found), progress.missing, n, notices) == (
+        {"search": 1, "ask": 1},
+        {"search"},
+        1,
+        [],
+    )
+    left = {work.kind: work.steps for work in forecast(plan, walks=walks).work}
+    assert left == {"search": 9, "ask": 2}
 
 
 def test_prompts_are_counted_as_they_will_be_sent(plan: Plan) -> None:

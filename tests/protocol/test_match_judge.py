@@ -252,3 +252,22 @@ def test_scores_stand_by_domain(world: tuple[Path, dict[str, Path]]) -> None:
         (str(task["id"]), task["domain"]) for task in made_tasks(N)
     ]
     assert "confidence" in exported.instances[0]
+
+
+def test_code_of_the_users_states_a_confidence_as_a_model_does(tmp_path: Path) -> None:
+    code = tmp_path / "mine.py"
+    code.write_text(
+        "from cts_async import role\n\n\n"
+        "@role('agent', version='1')\n"
+        "async def agent(view):\n"
+        "    if 'no. 1 ' in view.query:\n"
+        "        return 'Quillmere Works 1\\nConfidence: 70'\n"
+        "    return 'Nobody knows'\n"
+    )
+    runs, _ = run_tasks(
+        tmp_path, models=(), references=("orig",), ask=("never",), agent=f"{code}:agent", limit=2
+    )
+    lines = {line["id"]: line for line in read_lines(runs["orig"] / "results.jsonl")}
+    assert (lines["1"]["answer"], lines["1"]["confidence"]) == ("Quillmere Works 1", 70)
+    assert (lines["2"]["answer"], lines["2"]["confidence"]) == ("Nobody knows", None)
+    assert [line["restore_score_100"] for line in lines.values()] == [100, 0]

@@ -130,7 +130,7 @@ def test_known_digests_are_digests_and_no_text_is_shipped() -> None:
 
 def test_earlier_layout_of_the_repository_is_found(clone: Path) -> None:
     (clone / "WebAgent/WebDancer").rename(clone / "WebDancer")
-    assert read_clone("webdancer", clone).taken[0].file == "WebDancer/demos/assistant_qwq_chat.py"
+    assert read_clone("webdancer", clone).texts[0].file == "WebDancer/demos/assistant_qwq_chat.py"
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_link_in_a_clone_is_not_followed(clone: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"prompt\.py: is reached through a link"):
         read_clone("tongyi", clone)
     (tmp_path / "link").symlink_to(make_clone(tmp_path / "other"))
-    assert read_clone("tongyi", tmp_path / "link").taken
+    assert read_clone("tongyi", tmp_path / "link").texts
 
 
 @pytest.mark.parametrize(

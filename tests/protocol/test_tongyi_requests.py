@@ -63,6 +63,8 @@ class Program:
     page: str = PAGE
     unread: int = 0
     """How many of the summariser's first replies are nothing that can be used, or refused as too long."""
+    too_long: tuple[int, ...] = ()
+    """Which of the agent's requests are refused as too long, counted from 1."""
     delay_s: float = 0.0
     """How long the agent's model takes for a turn."""
     agent: list[dict[str, Any]] = field(default_factory=list)
@@ -74,12 +76,13 @@ class Program:
         if request.path == "/agent/chat/completions":
             self.agent.append(await request.json())
             await asyncio.sleep(self.delay_s)
+            if len(self.agent) in self.too_long:
+                return _too_long()
             return _completion(self.turns[len(self.agent) - 1])
         if request.path == "/summariser/chat/completions":
             self.summariser.append(await request.json())
             if len(self.summariser) <= self.unread:
-                error = {"code": "context_length_exceeded", "message": "maximum context length exceeded"}
-                return web.json_response({"error": error}, status=400)
+                return _too_long()
             body = {"rational": "r", "evidence": EVIDENCE, "summary": "Built in 1889."}
             return _completion(web.json_response(body).text or "")
         if request.path == "/search":
@@ -88,6 +91,11 @@ class Program:
             return web.json_response({"organic": [result]})
         self.jina.append((request.raw_path, request.headers["Accept"]))
         return web.Response(text=self.page)
+
+
+def _too_long() -> web.Response:
+    error = {"code": "context_length_exceeded", "message": "maximum context length exceeded"}
+    return web.json_response({"error": error}, status=400)
 
 
 def _completion(text: str) -> web.Response:
@@ -249,6 +257,20 @@ def test_beyond_the_token_limit_the_demand_takes_the_place_of_the_last_message(t
     events = [(event.kind, event.request) for event in whole_events(opened, "1")]
     assert ("dropped", "search/turn/2") in events
     assert "forced" in [kind for kind, _ in events]
+
+
+@pytest.mark.parametrize("too_long", [(2,), (2, 3)])
+def test_conversation_that_the_server_refuses_ends_with_the_demand_once(
+    tmp_path: Path, too_long: tuple[int, ...]
+) -> None:
+    program = Program([SEARCHES, "", ANSWERS], too_long=too_long)
+    directory = searched(tmp_path, program)
+    assert [request["messages"][-1]["content"] for request in program.agent[1:]] == [FIRST_RESPONSE, DEMAND]
+    (line,) = latest_results(directory / "results.jsonl").values()
+    if too_long == (2,):
+        assert line["answer"] == "In 1889."
+    else:
+        assert "maximum context length exceeded" in line["error"]["message"]
 
 
 def test_no_answer_is_demanded_at_the_last_call(tmp_path: Path) -> None:

@@ -8,9 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from made_runs import Row, made_run
+import pytest
+from made_runs import Row, changed_manifest, made_run
 from rich.console import Console
 
 from cts_async import scorer
@@ -18,7 +20,14 @@ from cts_async.analysis.summary import JudgeScores, RunSummary, summarise_run
 from cts_async.runs.journal import Spent
 from cts_async.runs.manifest import tolerant_manifest
 from cts_async.tables.comparison import compare_runs
-from cts_async.tables.results import difference_to, other_models, print_judged, print_results, scores_table
+from cts_async.tables.results import (
+    difference_to,
+    other_models,
+    print_failures,
+    print_judged,
+    print_results,
+    scores_table,
+)
 from cts_async.tables.summary import write_summary
 
 
@@ -196,6 +205,31 @@ def test_failures_of_candidates_are_listed_for_all_judges(tmp_path: Path) -> Non
         "failed: made-gpt-k1 q1 at judge/strict: expected JSON",
         "The same command retries these.",
     ]
+
+
+@pytest.mark.parametrize(("n_other", "empty_answers"), [(0, ""), (1, ""), (0, "zero"), (1, "zero")])
+def test_retry_is_not_recommended_for_searches_that_end_without_an_answer(
+    tmp_path: Path, n_other: int, empty_answers: str
+) -> None:
+    """One search used up its calls; with `--empty-answers zero` that is no failure. Another failed at its server."""
+    others = [Row("q1", error="search/turn/1")] * n_other
+    directory = made_run(tmp_path, label="orig", rows=[Row("q0", score=10), *others])
+    line: dict[str, Any] = {
+        "id": "q2",
+        "error": {"step": "search/turn/3", "kind": "no_answer", "message": "m"},
+    }
+    if empty_answers:
+        line = {"id": "q2", "answer": "", "search": {"unanswered": True}, "restore_score_100": 0.0}
+    with (directory / "results.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+    with changed_manifest(directory) as manifest:
+        manifest["identity"]["empty_answers"] = empty_answers
+    summary = summarise_run(directory)
+    assert summary.n_open_searches == 1
+    out = io.StringIO()
+    print_failures(Console(file=out, width=200, color_system=None), [summary])
+    assert ("--retry-failed" in out.getvalue()) == bool(n_other)
+    assert ("free_end=false" in out.getvalue()) == (not empty_answers)
 
 
 def served_summary(label: str, **served: Counter[str]) -> RunSummary:

@@ -20,6 +20,8 @@ from typing import Any, Final
 
 from cts_async import scorer
 from cts_async.errors import InputError, UsageError
+from cts_async.foreign_json import as_count
+from cts_async.protocol.audit.asking import AskingFacts
 from cts_async.protocol.audit.copies import compare_copies
 from cts_async.protocol.audit.evidence import (
     OwnPrompts,
@@ -31,10 +33,11 @@ from cts_async.protocol.audit.evidence import (
     custom_labels,
     unproven,
 )
-from cts_async.protocol.audit.rules import Finding, HumanAnswers, Level, Queries, Rules, RunFacts
+from cts_async.protocol.audit.findings import Finding, Level, Queries
+from cts_async.protocol.audit.rules import HumanAnswers, Rules, RunFacts
 from cts_async.protocol.audit.text import FUNCTION_WORDS, unit_texts, vocabulary_of
 from cts_async.protocol.given import GivenRows, as_given, given_again
-from cts_async.records import MODES, SCHEMES, STAGES
+from cts_async.records import MODES, REPLY_FORMS, SCHEMES, STAGES, AskRules
 from cts_async.runs.files import JUDGMENTS, MANIFEST, PROMPTS, RESULTS, STEPS, reopen_data
 from cts_async.runs.manifest import Manifest, require_manifest
 from cts_async.runs.recovery import loss_notes
@@ -192,8 +195,12 @@ def _run_facts(manifest: Manifest, prompts: Prompts, people: HumanAnswers | None
     clarifies = "clarifier" in models
     # A run with given rewritten queries is named after their file.
     system: Any = "rewrites" if identity.rewrites else identity.system
+    asking = _asking_facts(manifest)
     if clarifies:
         system = "clarify"
+    elif asking.rules is not None and identity.system == f"orig{_asks_label(asking.rules)}":
+        # Nobody asks before the search: the agent searches q, and asks itself.
+        system = "orig"
     elif system not in ("orig", "gold", "rewrites"):
         problem = "not made by `cts run` or `cts converse`: it has neither a Clarifier nor a search to audit"
         raise InputError(path, problem, field="system")
@@ -215,13 +222,52 @@ def _run_facts(manifest: Manifest, prompts: Prompts, people: HumanAnswers | None
             has_given_questions=bool(as_given(models.get("clarifier"))),
             stop_after=stop_after,
             converses=bool(identity.scheme),
+            rewrites=identity.inject_at is None,
         ),
         current_date=identity.current_date,
         prompts=frozenset(prompts.expected),
         vocabulary=vocabulary_of(prompts.texts.values()),
         people=people,
         searches=not clarifies or "agent" in models,
+        asking=asking,
     )
+
+
+def _asking_facts(manifest: Manifest) -> AskingFacts:
+    """What a manifest says of asking during the search. Raises InputError where nothing is known of that."""
+    identity = manifest.identity
+    rules = None
+    if identity.asks:
+        rules = _ask_rules(identity.asks)
+        if rules is None:
+            problem = f"this way of asking during the search cannot be audited: {dict(identity.asks)}"
+            raise InputError(manifest.directory / MANIFEST, problem, field="asks")
+    max_turns = as_count(identity.agent.get("max_turns"))
+    if identity.inject_at is not None and not max_turns:
+        problem = "the number of the agent's turns is missing, of which inject_at is a share"
+        raise InputError(manifest.directory / MANIFEST, problem, field="agent.max_turns")
+    return AskingFacts(rules, identity.inject_at, max_turns)
+
+
+def _ask_rules(recorded: Mapping[str, Any]) -> AskRules | None:
+    """Return the recorded rules of asking; None if a later version has others, of which nothing is known here."""
+    most, least = recorded.get("max"), recorded.get("min")
+    if type(most) is not int or type(least) is not int or not 0 <= least <= most:
+        return None
+    for replies in REPLY_FORMS:
+        if recorded.get("replies") == replies:
+            return AskRules(most, least, replies)
+    return None
+
+
+def _asks_label(rules: AskRules) -> str:
+    """How the name of a system ends whose agent may ask."""
+    label = f"+ask{rules.max_asks}"
+    if rules.min_asks:
+        label += f"-min{rules.min_asks}"
+    if rules.replies == "yes-no":
+        label += "-yesno"
+    return label
 
 
 def _damage(records: RecordsByInstance) -> Iterator[str]:

@@ -20,7 +20,7 @@ import orjson
 
 from cts_async.engine.journal_index import MAX_LINE
 from cts_async.protocol.audit.evidence import Record, parsed_line
-from cts_async.protocol.audit.rules import Finding
+from cts_async.protocol.audit.findings import Finding
 from cts_async.runs.files import STEPS
 from cts_async.runs.index import opened
 

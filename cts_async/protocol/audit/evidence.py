@@ -14,6 +14,8 @@ Custom roles: which of their steps are audited, and what their models and tools 
     answer/t            question, pairs, q*            the question of clarify/t after those pairs
     reformulate/t       q, pairs                       what was asked and answered until then
     search              its query                      the Rewriter's reply; q for orig, q* for gold
+                        max_asks, min_asks, replies    those of the run, where the agent may ask
+    search/ask/n        one question, q* by its digest a question that the agent asked (`asking`)
     STEP/llm/n          messages and parameters        no text that occurs only in q*
     STEP/tool/n/...     a query or an address          no text that occurs only in q*
 
@@ -46,7 +48,9 @@ T = TypeVar("T")
 
 # --- Records
 
-AUDITED: Final = re.compile(r"clarify(?:/\d+)?|(?:answer|select|reformulate)/\d+|rewrite|search/turn/\d+")
+AUDITED: Final = re.compile(
+    r"clarify(?:/\d+)?|(?:answer|select|reformulate)/\d+|rewrite|search/(?:turn|ask)/\d+"
+)
 """The steps that the audit reads."""
 
 Record = dict[str, Any]
@@ -196,6 +200,8 @@ class RunScheme:
     """The last stage of a run without a search: questions, answers or rewrite."""
     converses: bool = False
     """True for a conversation, whose manifest names scheme and mode."""
+    rewrites: bool = True
+    """False where the agent is given the answers themselves, at some turn."""
 
     @property
     def prompt(self) -> str:
@@ -227,7 +233,7 @@ class RunScheme:
             steps.append("clarify/1" if self.converses else "clarify")
         if self.stop_after != "questions":
             steps += [f"answer/{turn}" for turn in turns]
-        if self.stop_after in ("", "rewrite"):
+        if self.rewrites and self.stop_after in ("", "rewrite"):
             steps.append("rewrite")
         return steps
 
@@ -389,8 +395,13 @@ class RecordedReplies:
 
 
 def role_and_turn(step: str) -> tuple[str, int]:
-    """Return a step's role and turn: ("answer", 2) for "answer/2", ("clarify", 1) for "clarify"."""
+    """Return a step's role and turn: ("answer", 2) for "answer/2", ("clarify", 1) for "clarify".
+
+    Of a question during the search, ("ask", 2) for "search/ask/2".
+    """
     role, _, number = step.partition("/")
+    if number.startswith("ask/"):
+        role, _, number = number.partition("/")
     if not number.isdecimal():
         return role, 1
     return role, int(number)
@@ -401,6 +412,7 @@ def role_and_turn(step: str) -> tuple[str, int]:
 ROLES: Final[Mapping[str, RoleName]] = {
     "clarify": "clarifier",
     "answer": "answerer",
+    "ask": "answerer",
     "rewrite": "rewriter",
     "reformulate": "rewriter",
     "search": "agent",
@@ -409,6 +421,7 @@ ROLES: Final[Mapping[str, RoleName]] = {
 VIEWS: Final[Mapping[str, frozenset[str]]] = {
     "clarify": frozenset({"blurred_query", "k"}),
     "answer": frozenset({"question"}),
+    "ask": frozenset({"question"}),
     "rewrite": frozenset({"blurred_query", "pairs"}),
     "reformulate": frozenset({"blurred_query", "pairs"}),
     "search": frozenset({"query"}),
@@ -416,10 +429,13 @@ VIEWS: Final[Mapping[str, frozenset[str]]] = {
 """The fields of its view, but for q*, of which the journal has the digest, and the `pairs` before a turn."""
 _INNER: Final = r"/(?:llm/\d+|tool/\d+/(?:query|page)/\d+)"
 _IDENTIFIER: Final = re.compile(r"[a-z_]{1,24}")
-_INNER_STEP: Final = re.compile(rf"(clarify(?:/\d+)?|(?:answer|reformulate)/\d+|rewrite|search){_INNER}")
+_INNER_STEP: Final = re.compile(
+    rf"(clarify(?:/\d+)?|(?:answer|reformulate|search/ask)/\d+|rewrite|search){_INNER}"
+)
 _CUSTOM_STEPS: Final[Mapping[str, str]] = {
     "clarify": r"clarify(?:/\d+)?",
     "answer": r"answer/\d+",
+    "ask": r"search/ask/\d+",
     "rewrite": "rewrite",
     "reformulate": r"reformulate/\d+",
     "search": "search",

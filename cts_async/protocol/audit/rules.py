@@ -21,7 +21,8 @@ Runs that converse (AT-CoT's schemes and modes):
 Runs with given questions have no `clarify`: each answer/i is to question i of the file; with given rewritten queries
 search/turn/1 has that of the file. A run that stops after a stage has no later steps.
 
-A custom role gets the same as its view, without a prompt (`evidence`).
+A custom role gets the same as its view, without a prompt (`evidence`). What the agent asks the user during its search
+is `asking`.
 
 A step may be recorded more than once (repeated after damage): each request must follow from *some* recorded
 replies. Tool responses are not checked for q*: they are what a search for q-hat found, and may well contain what q*
@@ -34,12 +35,13 @@ import re
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, product
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from cts_async.custom import RoleName
 from cts_async.datasets.kinds import HumanPairs
 from cts_async.engine.step import step_key
 from cts_async.llm.parsing import Clarified
+from cts_async.protocol.audit.asking import AskingFacts, SearchQuestions, injected_pairs, is_known
 from cts_async.protocol.audit.evidence import (
     ROLES,
     VIEWS,
@@ -60,43 +62,10 @@ from cts_async.protocol.audit.evidence import (
     role_and_turn,
     texts_in,
 )
+from cts_async.protocol.audit.findings import Finding, Level, Queries
 from cts_async.protocol.audit.text import Secret, additions, disclosure, mark_of_thoughts
 from cts_async.records import UNKNOWN
 from cts_async.runs.results import Line, answered, failed
-
-Level = Literal["leak", "provenance", "missing", "unsupported"]
-
-VIOLATIONS: Final[frozenset[Level]] = frozenset({"leak", "provenance", "missing"})
-"""Levels that break the closed book, or leave it unproven. An unsupported constraint is the Rewriter's own."""
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One problem. `instance` is "" if it concerns the whole run, `step` is "" if it concerns no step.
-
-    leak: text that occurs only in q*, or an answer that gives away what was not asked for. provenance: a request that
-    the protocol does not make of the recorded replies, or thoughts in the place of an answer. missing: a step, or a
-    query, without which nothing can be proved. unsupported: a constraint in a rewritten query that no answer elicited.
-    `text` is the text concerned.
-    """
-
-    level: Level
-    instance: str
-    step: str
-    problem: str
-    text: str = ""
-
-    @property
-    def violates(self) -> bool:
-        return self.level in VIOLATIONS
-
-
-class Queries(NamedTuple):
-    """An instance's intent q* and its underspecified query q."""
-
-    intent: str
-    query: str
-
 
 Pairs = tuple[tuple[str, str], ...]
 """Questions with their answers."""
@@ -141,6 +110,8 @@ class RunFacts:
     """False for a run that ends with the rewritten query."""
     custom: Mapping[RoleName, str] = field(default_factory=dict)
     """Labels of the custom roles."""
+    asking: AskingFacts = field(default_factory=AskingFacts)
+    """How the agent may ask the user during its search, and when it is given answers of before."""
     own_prompts: OwnPrompts = field(default_factory=OwnPrompts)
 
     @property
@@ -170,6 +141,8 @@ class Rules:
         questions = given_texts[: run.scheme.k]
         passed_on = passed_on_texts(line)
         self._replies = RecordedReplies(run.scheme, queries.query, role_records, questions, passed_on)
+        is_custom = "agent" in run.custom
+        self._asked = SearchQuestions(run.asking, instance, role_records, is_custom=is_custom)
         self._untold: dict[str, Secret] = {}
         """By the step of a custom role, what of q* it has not been told so far by its models and tools."""
         self._secrets: dict[int | None, Secret] = {}
@@ -201,7 +174,8 @@ class Rules:
         asking = asking_step(step)
         role_step = asking or step
         role, turn = role_and_turn(role_step)
-        if self._run.system == "clarify" and role != "search" and not self._scheme.allows(role_step):
+        is_before_search = role not in ("search", "ask")
+        if self._run.system == "clarify" and is_before_search and not self._scheme.allows(role_step):
             yield self._finding("provenance", step, "this run has no such turn")
         player = self._custom_player(role)
         if asking is not None:
@@ -210,12 +184,16 @@ class Rules:
             yield from self._check_custom(step, request, role, player)
             if role == "answer":
                 yield from self._check_question(step, dict_at(request, "view").get("question"), turn)
+            if role == "ask":
+                yield from self._asked.check_question(step, question_of(record), record)
             if "pairs" in self._view_names(role):
                 yield from self._check_custom_pairs(step, request, record)
         elif role == "clarify":
             yield from self._check_clarify(step, request, turn)
         elif role == "answer":
             yield from self._check_answer(step, request, record, turn)
+        elif role == "ask":
+            yield from self._check_ask(step, request, record)
         elif role == "select":
             yield from self._check_select(step, request, turn)
         elif role == "reformulate":
@@ -270,6 +248,14 @@ class Rules:
         else:
             yield from self._check_form(step, request, "answer", {"clarification_question"}, of_user=True)
         yield from self._check_question(step, question, turn)
+
+    def _check_ask(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
+        """During the search, too, the user sees q* and one question, and nothing of the others."""
+        rules, prompt = self._run.asking.rules, "answer"
+        if rules is not None and rules.replies == "yes-no":
+            prompt = "answer_yes_no"
+        yield from self._check_form(step, request, prompt, {"clarification_question"}, of_user=True)
+        yield from self._asked.check_question(step, question_of(record), record)
 
     def _check_question(self, step: str, question: Any, turn: int) -> Iterator[Finding]:
         """Check that the user was asked exactly what the Clarifier asked."""
@@ -334,6 +320,9 @@ class Rules:
 
     def _check_search_turn(self, step: str, request: Mapping[str, Any]) -> Iterator[Finding]:
         """The agent's first request has its query and the date; later ones only name steps."""
+        if "injected" in request:
+            yield from self._check_injected(step, request["injected"])
+            request = {name: value for name, value in request.items() if name != "injected"}
         if step != "search/turn/1":
             free_texts = list(_free_texts(request))
             yield from self._free_text_findings(step, free_texts)
@@ -349,6 +338,13 @@ class Rules:
         yield from self._free_text_findings(step, _free_texts(further))
         yield from self._leaks_to_agent(step, request)
 
+    def _check_injected(self, step: str, text: Any) -> Iterator[Finding]:
+        """Check answers of before the search that the agent was given before a turn."""
+        lines = injected_pairs(text)
+        pairs = None if lines is None else self._rendered_pairs(lines)
+        yield from self._asked.check_injected(step, text, is_rendered=pairs is not None)
+        yield from self._leaks_to_agent(step, {"injected": text})
+
     def _free_text_findings(self, step: str, texts: Iterable[str]) -> Iterator[Finding]:
         for text in texts:
             yield self._finding("provenance", step, "its request contains free text", text)
@@ -362,6 +358,8 @@ class Rules:
         """Check that the agent got its query."""
         allowed: Collection[str]
         match self._run.system:
+            case "clarify" if not self._scheme.rewrites:
+                allowed, source = (self._queries.query,), "q"
             case "clarify":
                 allowed = self._replies.search_queries()
                 source = "the last turn's" if self._scheme.converses else "the Rewriter's reply"
@@ -377,7 +375,7 @@ class Rules:
     def _hidden_from_agent(self) -> Secret:
         """What of q* the agent may not have; what the rewritten query adds, `rewrites` judges."""
         public_texts = [self._queries.query, *self._replies.texts()]
-        public_texts += [*self._replies.search_queries(), *self._given_texts]
+        public_texts += [*self._replies.search_queries(), *self._given_texts, *self._asked.texts]
         return Secret.hidden(self._queries.intent, public_texts, self._run.vocabulary)
 
     # --- Requests of custom roles
@@ -394,7 +392,7 @@ class Rules:
             expected = ", ".join(sorted(names))
             problem = f"its view is not exactly {expected}"
             yield self._finding("provenance", step, problem, ", ".join(map(str, view)) or "none")
-        intent_name = "fused_query" if role == "answer" else ""
+        intent_name = "fused_query" if role in ("answer", "ask") else ""
         yield from self._check_parts(step, request, {"custom", "view"}, "its view", intent_name)
         if "blurred_query" in names and view.get("blurred_query") != self._queries.query:
             yield self._finding("provenance", step, "blurred_query is not that of the data")
@@ -404,9 +402,18 @@ class Rules:
             yield self._finding("provenance", step, problem)
         if role == "search":
             yield from self._check_query(step, view.get("query"))
+        coincidental = {"custom": player}
+        rules = self._run.asking.rules
+        if rules is not None and role in ("search", "ask"):
+            coincidental["replies"] = rules.replies  # "open" may stand in q*, too
+            limits = {"max_asks": rules.max_asks, "min_asks": rules.min_asks, "replies": rules.replies}
+            for name in sorted(names & limits.keys()):
+                if view.get(name) != limits[name]:
+                    problem = f"{name} is {view.get(name)!r}, but {limits[name]!r} in this run"
+                    yield self._finding("provenance", step, problem)
         secret = self._hidden_from(step)
         if secret is not None:
-            yield from self._leaks(step, request, secret, {"custom": player})
+            yield from self._leaks(step, request, secret, coincidental)
 
     def _view_names(self, role: str) -> frozenset[str]:
         """The fields of a custom role's view that are recorded as they are."""
@@ -415,6 +422,11 @@ class Rules:
         answers_at_turn = role == "answer" and self._scheme.mode == "respond"
         if clarifies_at_turn or answers_at_turn:
             return VIEWS[role] | {"pairs"}
+        rules = self._run.asking.rules
+        if role == "search" and rules is not None:
+            return VIEWS[role] | {"max_asks", "min_asks", "replies"}
+        if role == "ask" and rules is not None and rules.replies != "open":
+            return VIEWS[role] | {"replies"}
         return VIEWS[role]
 
     def _check_custom_pairs(self, step: str, request: Mapping[str, Any], record: Record) -> Iterator[Finding]:
@@ -442,7 +454,7 @@ class Rules:
     def _hidden_from(self, step: str) -> Secret | None:
         """What of q* a custom role may not have at the start of its step; None if it knows q*."""
         role, turn = role_and_turn(step)
-        if role == "answer" or (role == "search" and self._run.system == "gold"):
+        if role in ("answer", "ask") or (role == "search" and self._run.system == "gold"):
             return None
         if role == "search":
             return self._hidden_from_agent()
@@ -602,16 +614,19 @@ class Rules:
         The result's answer counts before the recorded reply: what was passed on is what was given away, also where
         today's parser would read another answer in the reply.
         """
-        in_result = self._answers_in_result()
+        answers_in_result, replies_in_result = self._answers_in_result(), self._asked.replies_in(self._line)
         known_answers: dict[tuple[str, str, str], None] = {}
         for record in self._records:
             step = str(record["step"])
             role, _ = role_and_turn(step)
-            if role != "answer" or asking_step(step) is not None or not record.get("ok"):
+            if role not in ("answer", "ask") or asking_step(step) is not None or not record.get("ok"):
                 continue
             question = question_of(record)
-            for answer in in_result.get(question) or possible_answers(record)[:1]:
-                if answer != UNKNOWN:
+            in_result, recorded = answers_in_result, possible_answers(record)
+            if role == "ask":
+                in_result, recorded = replies_in_result, self._run.asking.reads(record)
+            for answer in in_result.get(question) or recorded[:1]:
+                if is_known(answer):
                     known_answers[step, question, answer] = None
         return list(known_answers)
 
@@ -672,6 +687,8 @@ class Rules:
                 problem = f"it failed at {failed_step}, but no earlier step is recorded"
                 yield self._finding("missing", "results", problem)
             return
+        if self._run.searches:
+            yield from self._asked.result(line)
         recorded = {str(record["step"]) for record in self._records if record.get("ok")}
         lacking = [step for step in steps if step not in recorded]
         if lacking:
@@ -708,6 +725,9 @@ class Rules:
             return not answers and "rewritten_query" not in line
         if self._scheme.stop_after == "answers":
             return self._answers_follow(questions, answers) and "rewritten_query" not in line
+        if not self._scheme.rewrites:
+            searches_query = line.get("rewritten_query") == self._queries.query
+            return self._answers_follow(questions, answers) and searches_query
         return self._rewrite_follows(questions, answers, line.get("rewritten_query"))
 
     def _rewrite_follows(self, questions: Sequence[Any], answers: Sequence[Any], query: Any) -> bool:

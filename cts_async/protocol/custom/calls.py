@@ -1,8 +1,8 @@
 """A call of a custom role: a durable step, in which whatever it asks of models and tools is a durable step, too.
 
 An interrupted call is begun again, and what it had asked before is answered from the journal: equal questions in the
-order of their occurrence. A reply that breaks the protocol's rules is asked for again, as a model's is; the questions of
-another attempt are new ones.
+order of their occurrence. A reply that breaks the protocol's rules is asked for again, as a model's is; what another
+attempt asks of models is new, and what it asks the user is not, if it is the same.
 """
 
 from __future__ import annotations
@@ -95,6 +95,18 @@ class Host(Protocol):
     @property
     def tools(self) -> Tools | None:
         """The run's search tools; None in commands without a search."""
+
+
+class UserFailed(RoleFailed):
+    """The user gave no reply to an agent's question.
+
+    The question has been asked again as often as it is worth: the agent's call, which may be as good as ever, is not
+    made again, and its command or endpoint is not what is down.
+    """
+
+    def __init__(self, reason: StepError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
 
 
 class Call:
@@ -212,20 +224,20 @@ class Call:
         """Ask the user, where the agent may. Raises RejectedError where no question is left, StepError, RunStopped."""
         if self.over:
             await asyncio.sleep(0)
-        if self.session is None:
-            raise RejectedError("this agent may not ask the user: --ask during, or both, allows it")
-        text = one_line(question)[:MAX_QUESTION_CHARS]
-        if not text:
-            raise RejectedError("the question is empty")
-        self.n_actions += 1
         with self:
+            if self.session is None:
+                raise RejectedError("this agent may not ask the user: --ask during, or both, allows it")
+            text = one_line(question)[:MAX_QUESTION_CHARS]
+            if not text:
+                raise RejectedError("the question is empty")
+            self.n_actions += 1
             try:
                 ask, _ = await self.session.ask(self.ctx, text, self.n_actions)
             except NoQuestionsLeft:
                 most = self.session.rules.max_asks
                 raise RejectedError(f"no question is left: {most} may be asked") from None
             except StepError as error:  # code that goes on without the reply would make one up
-                self.stop(error)
+                self.stop(UserFailed(error))
                 raise
             return ask
 
@@ -499,7 +511,10 @@ class CustomPlayer:
         if isinstance(view, AskingView) and user is not None:
             new_session = partial(AskSession, user, AskRules(view.max_asks, view.min_asks, view.replies))
         step = self._step(ctx, "search", view, partial(_checked_answer, view), new_session=new_session)
-        response = await ctx.step(step)
+        try:
+            response = await ctx.step(step)
+        except UserFailed as failed:
+            raise failed.reason from None  # with the name of the step that has failed
         _note_further(ctx, "search", response)
         turns = [await _recalled_turn(ctx, *tool_call) for tool_call in response.get("tools", ())]
         asked = None
@@ -647,7 +662,7 @@ def _recorded_asks(response: Mapping[str, Any]) -> AskLog:
 
 def _checked_answer(view: SearchView, response: Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(view, AskingView):
-        n_asked = len(response.get("asks", ()))
+        n_asked = len(_recorded_asks(response).asks)
         if n_asked < view.min_asks:
             raise UnusableOutput(f"it answered after {n_asked} of at least {view.min_asks} questions")
     if not response["text"].strip():

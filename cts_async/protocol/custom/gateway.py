@@ -4,6 +4,7 @@
     GET  /CALL/v1/models              the names of the catalogue
     POST /CALL/search {"q"}           the run's search engine, in Serper's shape; an agent's calls only
     POST /CALL/visit {"url"}          the run's page reader: {"url", "title", "text"}; an agent's calls only
+    POST /CALL/ask {"question"}       the user: {"reply", "unknown", "left"}; only of an agent that may ask
 
 CALL is a random token for one call of one instance: it is the credential, and ends with the call. Whatever goes this way
 counts towards limits and budgets, and is answered from the journal when an interrupted call is begun again. A client
@@ -65,6 +66,16 @@ class _Lease:
     """Whether it is an agent's: no other role may search."""
     unclaimed: dict[tuple[str, bytes], list[asyncio.Task[Any]]] = field(default_factory=dict)
 
+    @property
+    def paths(self) -> list[str]:
+        """What its client may send POSTs to."""
+        paths = [_CHAT]
+        if self.searches:
+            paths += ["search", "visit"]
+        if self.call.session is not None:
+            paths.append("ask")
+        return paths
+
 
 class _BadRequest(Exception):
     """A request that cannot be answered, and why."""
@@ -113,7 +124,9 @@ class Gateway:
 
     @contextmanager
     def lease(self, call: Call, role: RoleName) -> Iterator[dict[str, str]]:
-        """The addresses of one call, valid until it ends: those of search and pages for an agent only."""
+        """The addresses of one call, valid until it ends: those of search and pages for an agent only, that of the
+        user for an agent that may ask.
+        """
         token = secrets.token_urlsafe(16)
         searches = role == "agent"
         self._leases[token] = _Lease(call, searches)
@@ -121,6 +134,8 @@ class Gateway:
         addresses = {"base_url": f"{base}/v1"}
         if searches:
             addresses |= {"search_url": f"{base}/search", "visit_url": f"{base}/visit"}
+        if call.session is not None:
+            addresses["ask_url"] = f"{base}/ask"
         try:
             yield addresses
         finally:
@@ -146,10 +161,11 @@ class Gateway:
             return self._list_models()
         work = _WORK.get(path)
         if work is None:
-            paths = ", ".join(_WORK if lease.searches else (_CHAT,))
-            return _error(404, f"nothing is served here; this call has {paths} and v1/models")
+            return _error(
+                404, f"nothing is served here; this call has {', '.join(lease.paths)} and v1/models"
+            )
         if path != _CHAT and not lease.searches:
-            return _error(403, "only the agent may search and visit pages")
+            return _error(403, "only the agent may search, visit pages and ask the user")
         if request.method != "POST":
             return _error(405, "only POST is served here")
         try:
@@ -238,11 +254,20 @@ async def _visit(call: Call, body: Body) -> dict[str, Any]:
     return {"url": page.url, "title": page.title, "text": page.text}
 
 
+async def _ask(call: Call, body: Body) -> dict[str, Any]:
+    question = body.get("question")
+    if not isinstance(question, str) or not question.strip():
+        raise _BadRequest("question is required")
+    ask = await call.ask(question)
+    return {"reply": ask.reply, "unknown": ask.unknown, "left": call.asks_left}
+
+
 _CHAT: Final = "v1/chat/completions"
 _WORK: Final[Mapping[str, Callable[[Call, Body], Awaitable[dict[str, Any]]]]] = {
     _CHAT: _chat,
     "search": _search,
     "visit": _visit,
+    "ask": _ask,
 }
 
 

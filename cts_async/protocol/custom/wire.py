@@ -1,6 +1,6 @@
 """Views and replies as JSON: what a command or an endpoint is sent, and what any custom role may return.
 
-    request   {"id", "role", "view", "base_url"}, and for an agent "search_url" and "visit_url"
+    request   {"id", "role", "view", "base_url"}; an agent's has "search_url", "visit_url", and "ask_url" if it may ask
     clarifier {"id", "questions": ["...", ...]}
     answerer  {"id", "answer": "..."}
     rewriter  {"id", "query": "..."}
@@ -51,7 +51,7 @@ FIELDS: Final[Mapping[RoleName, str]] = {
 }
 """The field of each role's reply."""
 _NOT_FURTHER: Final = frozenset(
-    {"id", "error", "role", "view", "base_url", "search_url", "visit_url", "sources", "trace"}
+    {"id", "error", "role", "view", "base_url", "search_url", "visit_url", "ask_url", "sources", "trace"}
 )
 """Fields that have a meaning, and those of a request, which some code sends back: its addresses are secret."""
 MAX_TEXT: Final = 200_000

@@ -104,63 +104,83 @@ function givenLater({ given_later }) {
 
 // --- The figure: gains over the share of the agent's turns
 
-const WIDTH = 640;
+const WIDEST = 640;
+const AROUND = 40; // of a page, beside what it holds
 const LINE = 17;
-const [LEFT, RIGHT, TOP, HEIGHT] = [52, 16, 10, 260];
+const [LEFT, RIGHT, TOP, HEIGHT] = [52, 24, 10, 260];
 
-/** Answers given later as filled dots, joined; own questions as open ones; other systems as lines with their names. */
+/** Answers given later as filled dots, joined; own questions as open marks; other systems as lines; a legend below. */
 function figure({ asking, asking_worth, asking_first, given_later }) {
   const worths = bySystem(asking_worth);
   const later = given_later.filter((row) => row.share !== null && row.gain !== null);
-  const lines = asking.filter((row) => ["before", "told"].includes(row.asked) && worths.has(row.system))
-    .map((row) => ({ ...worths.get(row.system), asked: row.asked }));
   if (later.length + asking_first.length === 0) return null;
-  const values = [...later, ...asking_first, ...lines].flatMap((row) => [row.gain, row.gain_low, row.gain_high]);
-  const known = [0, ...values.filter((value) => value !== null)];
+  // As wide as the page, so that its words are as large as those around it on a phone, too.
+  const width = Math.min(WIDEST, document.documentElement.clientWidth - AROUND);
+  const lines = asking.filter((row) => ["before", "told"].includes(row.asked) && worths.has(row.system))
+    .map((row) => ({ name: row.system, asked: row.asked, gain: worths.get(row.system).gain }));
+  const groups = [...grouped(later, "asked_before", "share", ["given"]),
+    ...grouped(asking_first, "system", "mean_share", ["asks", "asks second"])];
+  const rows = groups.flatMap((group) => group.rows);
+  const values = [0, ...lines.map((line) => line.gain), ...rows.flatMap((row) => [row.gain, row.gain_low, row.gain_high])];
+  const known = values.filter((value) => value !== null);
   const [low, high] = [Math.min(...known), Math.max(...known)];
   const y = (value) => TOP + HEIGHT - ((value - low) / (high - low || 1)) * HEIGHT;
-  const x = (share) => LEFT + share * (WIDTH - LEFT - RIGHT);
-  const groups = [...new Set(later.map((row) => row.asked_before))].map((name) =>
-    ({ name, rows: later.filter((row) => row.asked_before === name), at: "share", class: "given" }));
-  [...new Set(asking_first.map((row) => row.system))].forEach((name, place) => {
-    const rows = asking_first.filter((row) => row.system === name);
-    // Every other one in another colour; all have their names beside them.
-    groups.push({ name, rows, at: "mean_share", class: place % 2 ? "asks second" : "asks" });
-  });
-  const label = groups.flatMap(({ name, rows, at }) =>
-    rows.map((row) => `${visible(name)} ${rate(row[at])}: ${signed(row.gain)}`)).join("; ");
+  const x = (share) => LEFT + share * (width - LEFT - RIGHT);
+  const label = groups.flatMap((group) => group.rows.map((row) => told(group, row))).join("; ");
   const bottom = TOP + HEIGHT;
-  const shape = { viewBox: `0 0 ${WIDTH} ${bottom + 40}`, role: "img", "aria-label": label };
+  const across = (value, name) => svg("line", { x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value), class: name });
+  const shape = { viewBox: `0 0 ${width} ${bottom + 44}`, role: "img", "aria-label": label };
   return h("figure", {},
     h("figcaption", {}, h("strong", {}, t("askingFigure")), " ", h("span", { class: "muted small" }, t("askingFigureNote"))),
     svg("svg", { class: "chart worth", ...shape },
-      ticks(low, high).map((value) => [
-        svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(value), y2: y(value), class: "rule" }),
+      ticks(low, high).map((value) => [across(value, "rule"),
         svg("text", { x: LEFT - 8, y: y(value) + 4, "text-anchor": "end" }, signed(value).replace(/[.,]0$/, ""))]),
       [0, 0.25, 0.5, 0.75, 1].map((share) =>
-        svg("text", { x: x(share), y: bottom + LINE, "text-anchor": "middle" }, rate(share).replace(/[.,]0/, ""))),
-      svg("text", { x: x(0.5), y: bottom + 2 * LINE, "text-anchor": "middle" }, t("shareOfTurns")),
-      svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(0), y2: y(0), class: "zero" }),
-      lines.map((row) => [
-        svg("line", { x1: LEFT, x2: WIDTH - RIGHT, y1: y(row.gain), y2: y(row.gain), class: `reference ${row.asked}` }),
-        svg("text", { x: WIDTH - RIGHT, y: y(row.gain) - 5, "text-anchor": "end" },
-          `${visible(row.system)} (${t(`asked_${row.asked}`)})`)]),
-      groups.map((group) => series(group, x, y))));
+        svg("text", { x: x(share), y: bottom + LINE + 4, "text-anchor": "middle" }, rate(share).replace(/[.,]0/, ""))),
+      svg("text", { x: x(0.5), y: bottom + 2 * LINE + 4, "text-anchor": "middle" }, t("shareOfTurns")),
+      across(0, "zero"),
+      lines.map((line) => across(line.gain, `reference ${line.asked}`)),
+      groups.map((group) => series(group, x, y))),
+    h("ul", { class: "worth-legend small" },
+      lines.map(({ name, asked }) => entry(`reference ${asked}`, [untrusted(name), ` (${t(`asked_${asked}`)})`])),
+      groups.map(({ name, kind }) => entry(kind, [untrusted(name),
+        kind === "given" ? ` (${t("asked_later")})` : null]))));
 }
 
-function series({ name, rows, at, class: kind }, x, y) {
+/** Rows with the same value of a field, each group with its kind: the kinds take turns. */
+function grouped(rows, field, at, kinds) {
+  const names = [...new Set(rows.map((row) => row[field]))];
+  return names.map((name, place) =>
+    ({ name, at, kind: kinds[place % kinds.length], rows: rows.filter((row) => row[field] === name) }));
+}
+
+const told = ({ name, at }, row) => `${visible(name)} ${rate(row[at])}: ${signed(row.gain)}`;
+
+function series(group, x, y) {
+  const { rows, at, kind } = group;
   const points = rows.map((row) => `${x(row[at])},${y(row.gain)}`).join(" ");
-  const last = rows.at(-1);
-  return [
+  return svg("g", { class: kind },
     kind === "given" ? svg("polyline", { points, class: "joined" }) : null,
-    rows.map((row) => {
-      const title = svg("title", {}, `${visible(name)}, ${rate(row[at])}: ${signed(row.gain)}`);
-      const ends = row.gain_low === null ? null
-        : svg("line", { x1: x(row[at]), x2: x(row[at]), y1: y(row.gain_low), y2: y(row.gain_high), class: "whisker" });
-      return svg("g", { class: kind }, title, ends, svg("circle", { cx: x(row[at]), cy: y(row.gain), r: 5, class: "dot" }));
-    }),
-    svg("text", { x: x(last[at]) - 8, y: y(last.gain) + LINE, "text-anchor": "end" }, visible(name)),
-  ];
+    rows.map((row) => svg("g", {}, svg("title", {}, told(group, row)),
+      row.gain_low === null ? null
+        : svg("line", { x1: x(row[at]), x2: x(row[at]), y1: y(row.gain_low), y2: y(row.gain_high), class: "whisker" }),
+      mark(kind, x(row[at]), y(row.gain)))));
+}
+
+/** A mark by the kind of its series: shapes say what colours say. */
+function mark(kind, x, y) {
+  return kind.includes("second") ? svg("rect", { x: x - 5, y: y - 5, width: 10, height: 10, class: "dot" })
+    : svg("circle", { cx: x, cy: y, r: 5, class: "dot" });
+}
+
+/** An entry of the legend: a mark or a line, and words. */
+function entry(kind, words) {
+  const [middle, width] = [8, 36];
+  const line = (name) => svg("line", { x1: 0, x2: width, y1: middle, y2: middle, class: name });
+  const drawn = kind.startsWith("reference") ? line(kind)
+    : svg("g", { class: kind }, kind === "given" ? line("joined") : null, mark(kind, width / 2, middle));
+  const shape = { viewBox: `0 0 ${width} ${2 * middle}`, width, height: 2 * middle, "aria-hidden": "true" };
+  return h("li", {}, svg("svg", { class: "chart worth", ...shape }, drawn), h("span", {}, words));
 }
 
 /** About five round values between two. */
