@@ -220,7 +220,7 @@ class _Extras:
         # Answers that were only judged have none, and may be a million.
         if search and isinstance(search, Mapping) and isinstance(search.get("tools"), Mapping):
             self.tools[number] = search["tools"]
-        if _has_open_search(line):
+        if (search or line.get("error")) and _has_open_search(line):
             self.unanswered.add(number)
         if "confidence" in line:
             confidence = stated_confidence(line)

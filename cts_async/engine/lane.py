@@ -167,7 +167,9 @@ class Lane:
         if self._limited.unanswered:
             self._note_idle_time()
         if not self._waiting:
-            now, charge = asyncio.get_running_loop().time(), self._charge(tokens, reserved)
+            now, charge = asyncio.get_running_loop().time(), tokens
+            if self._account.reserves:
+                charge = self._charge(tokens, reserved)
             if self._is_free(now, charge):
                 return self._send(now, charge, reserved)
         granted = self._queue(seq, tokens, step_key, reserved)
@@ -359,6 +361,8 @@ class Lane:
         """Seconds until slots, pause and circuit admit a request; None: until something happens."""
         if self.in_flight >= self.window.size:
             return None
+        if self.circuit.opened_at is None and now >= self._paused_until:
+            return 0.0
         return max(self.circuit.wait_s(now), self._paused_until - now, 0.0)
 
     def _charge(self, tokens: float, reserved: float) -> float:
@@ -379,7 +383,8 @@ class Lane:
         if permit.number == 1:
             loop = asyncio.get_running_loop()
             self._events.emit(LaneInUse(self.name, lambda: self.status(loop.time())))
-        permit.is_outage_probe = self.circuit.sending(now)
+        if self.circuit.opened_at is not None:
+            permit.is_outage_probe = self.circuit.sending(now)
         return permit
 
     def _leave(self) -> None:

@@ -160,6 +160,10 @@ class Context:
                 return result
         if self.job.shared:
             return await self._runner.execute_once(self, step)
+        if self.job.source is None:
+            # On the way of every call of a first run: each coroutine in between is woken with every wait of the step.
+            self.executed.append(step.key)
+            return await self._runner.execute(self, step)
         return await self._runner.obtain(self, step)
 
     async def recall(self, key: str, notes: Any = None) -> Any:
@@ -265,6 +269,8 @@ class Runner:
         self.events = Events()
         if events is not None:
             self.events = events
+        self._listens = bool(self.events)
+        """Whether somebody listens: otherwise the events of every call are not made."""
         self.policy = policy or RetryPolicy()
         self.seed = seed
         self._in_flight = in_flight
@@ -416,7 +422,7 @@ class Runner:
             job.journal.keep(appended)
         else:
             job.journal.forget(appended)
-        if self.events:
+        if self._listens:
             self.events.emit(JobEnded(job.group, job.id, failure))
 
     async def execute_once(self, ctx: Context, step: Step[T]) -> T:
@@ -653,7 +659,7 @@ class Runner:
         reused: bool = False,
     ) -> None:
         """Emit the event of a step that has a result."""
-        if not self.events:
+        if not self._listens:
             return
         lane_name, usd = "", 0.0
         if step.lane:

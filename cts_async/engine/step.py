@@ -289,7 +289,7 @@ class Attempts:
             record["latency_s"] = round(outcome["latency_s"], 4)
         if self.assumed.calls:
             record["assumed"] = {"tokens": self.assumed.tokens, "usd": self.assumed.usd}
-        if self.usage.total:
+        if self.usage.input_tokens or self.usage.output_tokens:
             record["usage"] = usage_json(self.usage)
         if self.failed:
             # Left out where it was one attempt: the usual is not written a million times. What never left is no call.

@@ -22,6 +22,7 @@ from cts_async import __version__, plugins
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.lane import Lane
 from cts_async.engine.prices import Prices, usage_json
+from cts_async.engine.ratelimit import Quotas
 from cts_async.engine.reuse import ReuseRule
 from cts_async.engine.runner import Context
 from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
@@ -57,14 +58,45 @@ _HEADERS: Final = {
 }
 
 
+LOOK_EVERY_S: Final = 0.05
+"""How often the limits in a server's headers are read while much of them remains: reading nine headers of each reply
+costs as much as sending the request."""
+PLENTY_SHARE: Final = 0.25
+PLENTY_REQUESTS: Final = 2_000.0
+PLENTY_TOKENS: Final = 20_000_000.0
+"""Much remains: this share of a limit, or more than one process sends between two looks (10,000 requests a second, a
+thousand in flight, of 10,000 tokens each)."""
+
+
+@dataclass(slots=True)
+class _Route:
+    """What is the same for all calls of a model with a key: its API, the request's headers, where it is sent."""
+
+    api: Api
+    head: bytes
+    endpoint: HttpEndpoint
+    next_look: float = 0.0
+    """The Unix time until which the limits in its headers need not be read again."""
+
+
+def _pause_between_looks(quotas: Quotas) -> float:
+    """Seconds until the limits in headers are read again; 0 while little of one remains, or nobody knows."""
+    for quota, plenty in ((quotas.requests, PLENTY_REQUESTS), (quotas.tokens, PLENTY_TOKENS)):
+        if quota is None:
+            continue
+        if quota.remaining is None or quota.remaining < min(plenty, PLENTY_SHARE * quota.limit):
+            return 0.0
+    return LOOK_EVERY_S
+
+
 class Client:
     """Use as `async with Client(environ) as client`. Keys are read from `environ` and stored nowhere else."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._session: aiohttp.ClientSession | None = None
-        self._routes: dict[tuple[str, str, str], tuple[Api, bytes, HttpEndpoint]] = {}
-        """What is the same for all calls of a model with a key: its API, the request's headers, where it is sent."""
+        self._routes: dict[tuple[str, str, str], _Route] = {}
+        """By the model's name, its address and its key."""
         self._refused: dict[tuple[str, str], tuple[str, ...]] = {}
         """Parameters that a server has refused, by its address and model id."""
 
@@ -98,7 +130,7 @@ class Client:
         route = self._routes.get((spec.name, spec.base_url, key))
         if route is None:
             route = self._route(spec, key)
-        api, head, endpoint = route
+        api = route.api
         try:
             body = api.body(spec, request)
         except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError) as error:
@@ -108,18 +140,22 @@ class Client:
                 f"{spec.name}: the request cannot be written (api = {spec.api!r}): {problem}"
             ) from error
         try:
-            response = await endpoint.send(head, body, spec.timeout_s, spec.idle_timeout_s)
+            response = await route.endpoint.send(route.head, body, spec.timeout_s, spec.idle_timeout_s)
         except (aiohttp.ClientError, TimeoutError) as error:
             address = f"{spec.name}: {spec.base_url}"
-            raise endpoint.failure(error, address, spec.timeout_s, spec.idle_timeout_s) from None
+            raise route.endpoint.failure(error, address, spec.timeout_s, spec.idle_timeout_s) from None
         # An error may repeat the key it was sent, and so may a careless gateway anywhere.
         data = SECRETS.body(response.data, good=response.status == 200)
+        now = time.time()
+        looks = not now < route.next_look < now + LOOK_EVERY_S  # else the clock was set back
         try:
-            reply = read_reply(api, spec, response.status, response.headers, data, time.time())
+            reply = read_reply(api, spec, response.status, response.headers, data, now, with_limits=looks)
         except (ContentRefused, PromptTooLong):
             raise
         except RejectedError as error:
             raise self._explain_rejection(error, spec, request, body, data) from None
+        if reply.quotas is not None:
+            route.next_look = now + _pause_between_looks(reply.quotas)
         if dropped:
             return replace(reply, dropped=dropped)
         return reply
@@ -161,7 +197,7 @@ class Client:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise endpoint.failure(error, f"{spec.name}: {spec.base_url}", timeout_s) from None
 
-    def _route(self, spec: ModelSpec, key: str) -> tuple[Api, bytes, HttpEndpoint]:
+    def _route(self, spec: ModelSpec, key: str) -> _Route:
         if not key.isprintable():
             raise ProviderRefused(
                 f"{spec.name}: {spec.key_env} is no key: it has line breaks or other control characters inside"
@@ -169,7 +205,7 @@ class Client:
         api = load_api(spec.api)
         SECRETS.add(key)
         own_headers = plugins.guarded(plugins.APIS, spec.api, api.headers, key)
-        route = api, encode_headers({**_HEADERS, **own_headers}), self._endpoint(spec)
+        route = _Route(api, encode_headers({**_HEADERS, **own_headers}), self._endpoint(spec))
         self._routes[spec.name, spec.base_url, key] = route
         return route
 
@@ -500,6 +536,8 @@ def _repair_turns(unusable: UnusableOutput | None) -> tuple[Message, ...]:
 
 FIRST_PER_BYTE = 0.25
 """Tokens per UTF-8 byte before any usage was seen: four letters a token, or four ideographs in three tokens."""
+SMALLEST_PER_BYTE = 0.05
+"""No tokenizer has fewer: a server that says so miscounts."""
 FIRST_OUTPUT = 256.0
 PER_MESSAGE = 8.0
 WEIGHT = 0.1
@@ -555,7 +593,10 @@ class TokenEstimate:
         """Update the estimates with what a call was charged."""
         tokens = usage.input_tokens - PER_MESSAGE * n_messages
         n_bytes = n_bytes or 1
-        self._per_byte += WEIGHT * (max(0.05, tokens / n_bytes) - self._per_byte)
+        per_byte = tokens / n_bytes
+        if per_byte < SMALLEST_PER_BYTE:
+            per_byte = SMALLEST_PER_BYTE
+        self._per_byte += WEIGHT * (per_byte - self._per_byte)
         most_per_byte = 1.5 * (tokens - EXTRA_INPUT) / n_bytes
         if most_per_byte > self._most_per_byte:
             self._most_per_byte = most_per_byte

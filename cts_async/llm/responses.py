@@ -25,9 +25,19 @@ _WORDS: Final = tomllib.loads(Path(__file__).with_name("responses.toml").read_te
 
 
 def read_reply(
-    api: Api, spec: ModelSpec, status: int, head: Mapping[str, str], data: bytes, now: float
+    api: Api,
+    spec: ModelSpec,
+    status: int,
+    head: Mapping[str, str],
+    data: bytes,
+    now: float,
+    *,
+    with_limits: bool = True,
 ) -> Reply:
-    """Read a response. Raises the error that it stands for; `now` is the wall clock (for dates in headers)."""
+    """Read a response. Raises the error that it stands for; `now` is the wall clock (for dates in headers).
+
+    The limits that its headers name are read only `with_limits`.
+    """
     if status != 200:
         raise error_from_response(spec, status, head, data, now)
     try:
@@ -43,8 +53,11 @@ def read_reply(
         data = orjson.dumps(parsed)
     if is_error(parsed):
         raise error_from_response(spec, status, head, data, now)
+    quotas = None
+    if with_limits:
+        quotas = quotas_in(head, now)
     try:
-        reply = api.reply(parsed, quotas_in(head, now))
+        reply = api.reply(parsed, quotas)
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
         if explains_itself(data):  # as Zhipu's and SiliconFlow's
             raise error_from_response(spec, status, head, data, now) from None

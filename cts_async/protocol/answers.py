@@ -177,9 +177,38 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
 
 # --- Candidates
 
+KEPT_BYTES: Final = 32_000_000
+"""About the memory that answers take which are kept from the check until they are judged."""
+_BYTES_EACH: Final = 400
+"""Of the objects around an answer's text."""
+
+
+class KeptAnswers:
+    """The answers of small files, which are read once; those of large ones are read again when they are judged."""
+
+    def __init__(self) -> None:
+        self._room = KEPT_BYTES
+        self._kept: list[Judging] | None = []
+
+    def add(self, judging: Judging) -> None:
+        """Keep an answer of the present file, or none of it where there is no more room."""
+        if self._kept is None:
+            return
+        self._room -= _BYTES_EACH + len(judging.answer)
+        self._kept.append(judging)
+        if self._room < 0:
+            for kept in self._kept:
+                self._room += _BYTES_EACH + len(kept.answer)
+            self._kept = None
+
+    def end_file(self) -> list[Judging] | None:
+        """The answers of the present file, all of them or None; the next one begins."""
+        kept, self._kept = self._kept, []
+        return kept
+
 
 def answers_of_candidates(
-    file: Path, gold: GoldIndex, config: JudgeConfig, *, with_fingerprints: bool
+    file: Path, gold: GoldIndex, config: JudgeConfig, kept: KeptAnswers, *, with_fingerprints: bool
 ) -> Answers:
     """The candidates of a file that join the gold. InputError for an invalid line, a repeated id, or no candidate.
 
@@ -209,6 +238,8 @@ def answers_of_candidates(
             n_unknown += 1
         else:
             answers.add(judging, with_fingerprint=with_fingerprints)
+            kept.add(judging)
+    whole_file = kept.end_file()
     _check_distinct(file, answers.ids, judgings)
     if not answers.ids:
         if not file.stat().st_size:
@@ -225,7 +256,18 @@ def answers_of_candidates(
         del column[config.limit or len(column) :]
     if config.limit:  # a trial expects no more than it asks for
         n_expected = min(n_expected, config.limit)
+    if whole_file is not None:
+        answers = replace(answers, stream=partial(_kept_answers, whole_file[: config.limit]))
     return replace(answers, n_unknown=n_unknown, n_absent=max(0, n_expected - len(answers)))
+
+
+def _kept_answers(kept: Sequence[Judging], wanted: Wanted) -> Iterator[Judging]:
+    if wanted is any_id:
+        yield from kept
+        return
+    for judging in kept:
+        if wanted(judging.instance.id):
+            yield judging
 
 
 def _judging(

@@ -27,6 +27,7 @@ from cts_async.protocol.custom.sources import (
     Players,
     label_players,
     may_ask_models,
+    may_ask_user,
     remarks_on_modes,
     source_texts,
 )
@@ -596,6 +597,12 @@ def draft_plan(
     if config.inject_at and roles.agent in custom:
         raise UsageError(
             f"{roles.agent} is code of yours, and takes nothing between its turns: leave out --inject-at"
+        )
+    # A system named for its questions, whose agent can ask none, would be read as one that had no need to.
+    if config.asks_during_search and roles.agent in custom and not may_ask_user(custom[roles.agent]["agent"]):
+        raise UsageError(
+            f"{roles.agent}: takes no `ask`, and so cannot ask the user during its search: add `ask` to its parameters, "
+            "or leave out --ask during and both"
         )
     asking_prompts = None
     if config.asks_during_search:

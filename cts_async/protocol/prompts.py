@@ -148,7 +148,9 @@ class Prompt:
         """The messages, system first. Raises ValueError for a missing or unknown field."""
         if fields.keys() != self.fields:
             raise ValueError(f"prompt {self.name}: {_difference(self.fields, frozenset(fields))}")
-        values = {name: harmless(str(value), self.fence) for name, value in fields.items()}
+        values: dict[str, str] = {}
+        for name, value in fields.items():
+            values[name] = harmless(str(value), self.fence)
         messages = []
         for role, parts in self.sections:
             # Filled in here, not by a function of its own: every judged candidate passes.

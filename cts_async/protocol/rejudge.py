@@ -43,6 +43,7 @@ from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.answers import (
     Answers,
     Judging,
+    KeptAnswers,
     Repeats,
     Wanted,
     answers_of_candidates,
@@ -444,12 +445,12 @@ def _targets_of_candidates(
         identities[name] = {"system": name, "candidates": str(file)} | common
     version, apart = _choose_folder(config, common, identities)
     out, begun = version.directory, version.directory.exists()
-    targets = []
+    targets, kept = [], KeptAnswers()
     for name, file in zip(names, files, strict=True):
         target = Target(
             name,
             out / name if apart else out,
-            answers_of_candidates(file, gold, config, with_fingerprints=begun),
+            answers_of_candidates(file, gold, config, kept, with_fingerprints=begun),
             scoring=scoring,
             identity=identities[name],
             shared_journal=apart,

@@ -90,7 +90,9 @@ class Role:
         Where further steps will repeat the prompt up to one of its fields, `repeated_before` names that.
         """
         rendered = self.prompts.get(prompt, language, self.model.spec.prompt_size)
-        values = {name: str(value) for name, value in fields.items()}
+        values: dict[str, str] = {}
+        for name, value in fields.items():
+            values[name] = str(value)
         digest = _digest(values, on_record) if on_record else None
         request = request_json(rendered.name, values, on_record, digest)
         key_on = None
@@ -127,7 +129,10 @@ def request_json(
     `fields` are the texts that are stored nowhere else. `on_record` are 16 hex digits over the others by name: computed
     again from the data, they prove which texts were sent. `digest` is that digest, if the caller has it already.
     """
-    fields = {name: value for name, value in values.items() if name not in on_record}
+    fields: dict[str, str] = {}
+    for name, value in values.items():
+        if name not in on_record:
+            fields[name] = value
     request: dict[str, Any] = {"prompt": prompt}
     if fields:
         request["fields"] = fields
@@ -137,7 +142,10 @@ def request_json(
 
 
 def _digest(values: Mapping[str, str], on_record: Sequence[str]) -> str:
-    return step_key({name: values[name] for name in on_record})
+    texts: dict[str, str] = {}
+    for name in on_record:
+        texts[name] = values[name]
+    return step_key(texts)
 
 
 class Clarifier(Protocol):

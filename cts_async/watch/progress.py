@@ -151,8 +151,6 @@ class Pace:
 Clock = Callable[[], float]
 
 LIVE_EVERY_S: Final = 1.0
-_OF_EVERY_CALL: Final = (events.StepEnded, events.JobEnded)
-"""Kinds of events that come with every call, and that no notice is made of."""
 MAX_NOTICES: Final = 1000
 """Notices kept for display; without a display, older ones are dropped."""
 JOIN_S: Final = 2.0
@@ -313,23 +311,27 @@ class Progress:
     def __call__(self, event: events.Event) -> None:
         """Handle an event."""
         with self._lock:
+            if type(event) is events.StepEnded:
+                self._count_step(event)
+                return
             self._handle(event)
-            if type(event) in _OF_EVERY_CALL:
+            if type(event) is events.JobEnded:  # nothing that a user has to be told at once
                 return
             notice = notable(event)
             if notice:
                 self._notices.append(notice)
 
+    def _count_step(self, event: events.StepEnded) -> None:
+        group = self._counters(event.group)
+        group.pace.stepped(event.job_id, replayed=event.replayed)
+        # A step without a lane asked nobody, so it is no call.
+        if event.lane and event.replayed:
+            group.add_replayed(event.lane, reused=event.reused)
+        elif event.lane:
+            group.add_call(event.lane, event.usage.total, event.usd)
+
     def _handle(self, event: events.Event) -> None:
         match event:
-            case events.StepEnded():
-                group = self._counters(event.group)
-                group.pace.stepped(event.job_id, replayed=event.replayed)
-                # A step without a lane asked nobody, so it is no call.
-                if event.lane and event.replayed:
-                    group.add_replayed(event.lane, reused=event.reused)
-                elif event.lane:
-                    group.add_call(event.lane, event.usage.total, event.usd)
             case events.JobEnded():
                 group = self._counters(event.group)
                 group.add_jobs(1, event.failure is not None)

@@ -222,6 +222,13 @@ def test_resumed_search_asks_nothing_again(tmp_path: Path) -> None:
         ({"max_asks": 2, "min_asks": 3}, "--min-asks 3: must be from 0"),
         ({"max_asks": 0}, "--max-asks 0: must be 1 or more; --ask never is for none"),
         ({"ask": ("never",), "min_asks": 1}, "add --ask during, or both"),
+        ({"ask": ("never",), "max_asks": 5}, "--max-asks, --min-asks and --replies are of questions during"),
+        ({"ask": ("before",), "models": ("user",), "inject_at": (25.0,)}, "from 0 to below 1; 25 % are 0.25"),
+        ({"ask": ("both",), "given_rewrites": (Path("r.jsonl"),)}, "--ask both: the queries of --rewrites"),
+        (
+            {"ask": ("before",), "given_rewrites": (Path("r.jsonl"),), "inject_at": (0.5,)},
+            "--inject-at: the queries of --rewrites have no questions",
+        ),
         ({"ask": ("before",), "models": ("user",), "inject_at": (1.0,)}, "--inject-at 1: must be a share"),
         ({"inject_at": (0.5,)}, "add --ask before"),
         ({"models": ("user",)}, "--model user: nobody asks before the search with --ask during"),

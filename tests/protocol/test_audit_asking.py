@@ -11,6 +11,7 @@ import pytest
 from asking_runs import ANSWER, INTENT, QUERY, SEARCH, Models, asked_run, asking
 from audited_runs import Record, copied, plant, write
 from custom_roles import script
+from typed_commands import cts_in
 
 from cts_async.engine.journal import read_records
 from cts_async.errors import InputError
@@ -91,6 +92,19 @@ def test_untouched_runs_of_every_kind_are_held(runs: dict[str, Path]) -> None:
     for name, run in runs.items():
         audit = audit_run(run)
         assert (audit.findings, audit.n_held) == ([], 1), name
+
+
+def test_agent_may_write_replies_behind_the_query_that_it_was_given(tmp_path: Path) -> None:
+    """Of s01 the query ends with "times and fares", and the reply begins with "from North Quay"."""
+    command = "run --all baseline -m baseline -k 2 --ask both --no-orig --limit 4 -q"
+    assert cts_in(tmp_path, *command.split()).returncode == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    asked = [
+        record for record in read_records(run / "steps.jsonl") if record["step"] == "search/tool/5/query/1"
+    ]
+    assert "times and fares from North Quay" in asked[0]["request"]["query"]
+    audit = audit_run(run)
+    assert (audit.findings, audit.n_held) == ([], 4)
 
 
 # --- Planted in the journal

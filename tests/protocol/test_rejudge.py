@@ -25,6 +25,7 @@ from cts_async.datasets.kinds.sample import sample_dir
 from cts_async.engine.events import Events
 from cts_async.errors import InputError, ProviderRefused, RunStopped, UsageError
 from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol import answers
 from cts_async.protocol.answers import Answers, Judging, NoAnswer, Repeats, answers_of_run
 from cts_async.protocol.rejudge import plan_judging, run_judging, short_names
 from cts_async.protocol.run_files import with_judges
@@ -317,7 +318,18 @@ def test_larger_limit_judges_only_the_remaining_answers(candidates: Path) -> Non
     assert first == {row["id"] for row in ALL_ROWS[:2]}
 
 
-def test_file_that_breaks_after_it_was_checked_stops_the_run_cleanly(candidates: Path) -> None:
+def test_small_file_is_read_once_and_may_change_after_it_was_checked(candidates: Path) -> None:
+    config = JudgeConfig(judges=("lexical",), gold=GOLD, candidates=str(candidates), out=Path("out"))
+    plan = plan_judging(config, load_catalogue(Path("cts.toml")), {})
+    candidates.write_text("{")
+    asyncio.run(run_judging(plan, {}, Events()))
+    assert len(read_lines("out/per_item.jsonl")) == N
+
+
+def test_large_file_that_breaks_after_it_was_checked_stops_the_run_cleanly(
+    candidates: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "KEPT_BYTES", 2_000)
     config = JudgeConfig(judges=("lexical",), gold=GOLD, candidates=str(candidates), out=Path("out"))
     plan = plan_judging(config, load_catalogue(Path("cts.toml")), {})
     with candidates.open("a") as out:

@@ -304,6 +304,11 @@ def may_ask_models(player: CustomRole) -> bool:
     return player.kind != "function" or "llm" in tools_taken(load_function(player))
 
 
+def may_ask_user(player: CustomRole) -> bool:
+    """Whether an agent can ask the user: commands and endpoints can, and functions that take `ask`."""
+    return player.kind != "function" or "ask" in tools_taken(load_function(player))
+
+
 @lru_cache(maxsize=1)
 def _plugins() -> dict[str, EntryPoint]:
     """The installed plug-ins by name."""
