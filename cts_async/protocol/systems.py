@@ -129,8 +129,7 @@ def systems_of(
             system = System("clarify", name, k, scheme, mode, variant)
             if "before" in config.ask:
                 systems.append(system)
-                for share in dict.fromkeys(config.inject_at):
-                    systems.append(replace(system, inject_at=share))
+                systems += _injecting_systems(system, config.inject_at)
             if "both" in config.ask:
                 systems.append(replace(system, asks=config.ask_rules))
     if "during" in config.ask:
@@ -138,6 +137,15 @@ def systems_of(
     for label in rewrites:
         systems.append(System("rewrites", label))
     return systems
+
+
+def _injecting_systems(system: System, shares: Iterable[float]) -> list[System]:
+    """`system` with its answers given at each of these shares. 0.3 and 0.1 + 0.2 have one label, and so one folder."""
+    by_label: dict[str, System] = {}
+    for share in shares:
+        injecting = replace(system, inject_at=share)
+        by_label.setdefault(injecting.label, injecting)
+    return list(by_label.values())
 
 
 def _check_pairs(config: RunConfig, pairs: Sequence[tuple[Scheme, Mode]]) -> None:

@@ -447,6 +447,7 @@ class Agent:
             if unrecorded:
                 # The agent has continued from these failures: from now on a resumed search must repeat them.
                 await ctx.step(unrecorded)
+                unrecorded = None
             if text is None:
                 return history.finish("", number, forced=forced)
             turn = parse_turn(text, after_thoughts=self.settings.calls_after_thoughts)
@@ -456,7 +457,6 @@ class Agent:
                 history.turns.append(Turn("made_up", turn.made_up))
             is_last = number == self.settings.max_turns
             if session is not None and session.n_missing and not (turn.calls or forced or is_last):
-                unrecorded = None
                 self._send_back(history, session, turn, number)
                 continue
             # WebDancer stops at a turn without a call; its demo forces no answer, but the benchmark needs one to score.
@@ -474,7 +474,6 @@ class Agent:
                 # Failures of other tools say nothing of these.
                 earlier = recorded_failures(await ctx.recall(key, self._told_notes))
             failures = await self._call_tools(ctx, history, turn, number, earlier, session)
-            unrecorded = None
             if failures:
                 unrecorded = _failures_step(f"{TOLD_STEP}{number}", key, failures, self._told_notes)
         raise AssertionError("the last turn returns")
@@ -529,12 +528,12 @@ class Agent:
             if forced and number > 1:
                 history.demand_answer(demand)
             try:
-                return await self._ask(ctx, history, number, session, must_answer=forced), forced
+                return await self._request_turn(ctx, history, number, session, must_answer=forced), forced
             except PromptTooLong:
                 if not history.shrink():
                     raise
 
-    async def _ask(
+    async def _request_turn(
         self, ctx: Context, history: History, number: int, session: AskSession | None, *, must_answer: bool
     ) -> str:
         settings = self.settings
