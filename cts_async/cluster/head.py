@@ -15,7 +15,7 @@ import anyio
 import anyio.abc
 
 from cts_async import __version__
-from cts_async.cluster.limits import Grant, Limits, WorkerShare
+from cts_async.cluster.limits import Admit, Grant, Limits, Reserve, WorkerShare
 from cts_async.cluster.work import (
     CampaignWork,
     JudgingWork,
@@ -28,7 +28,6 @@ from cts_async.cluster.work import (
 from cts_async.cluster.worker import (
     FinishedTask,
     Lookup,
-    Record,
     Replies,
     Setup,
     WorkerReady,
@@ -51,6 +50,7 @@ from cts_async.engine.events import (
     WorkerStatus,
 )
 from cts_async.engine.journal import Journal, journal_line
+from cts_async.engine.journal_index import key_of
 from cts_async.engine.reuse import line_within
 from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError, reason_to_stop
@@ -178,7 +178,8 @@ class _WorkerEntry:
         """Answers that are not sent yet, by the request's number."""
         self._batch_s = batch_s
         self._reply_timer: asyncio.TimerHandle | None = None
-        self._reply_at = 0.0
+        self._reply_within_s = 0.0
+        """The time that the timer was given."""
         self._loop = asyncio.get_running_loop()
         self._last_update, self._heard_at = 0, self._loop.time()
 
@@ -216,7 +217,7 @@ class _WorkerEntry:
             self._reply_timer = None
         answers, self.answers = self.answers, {}
         for answer in answers.values():
-            if isinstance(answer, Grant):
+            if type(answer) is Grant:
                 # No clocks are compared: as it travels, it counts from when the worker's last update came.
                 answer.at -= self._heard_at
         return Replies(self._last_update, answers)
@@ -231,17 +232,16 @@ class _WorkerEntry:
     def _answer(self, number: int, answer: object) -> None:
         """Send an answer with the next turn, or a little later by itself and with others."""
         self.answers[number] = answer
-        batch_s = self._batch_s
-        if isinstance(answer, Grant):
+        within_s = self._batch_s
+        if type(answer) is Grant and within_s > answer.lease_s / 4:
             # A permit must not use up much of its time here, however many workers there are.
-            batch_s = min(batch_s, answer.lease_s / 4)
-        give_at = self._loop.time() + batch_s
+            within_s = answer.lease_s / 4
         if self._reply_timer is not None:
-            if self._reply_at <= give_at:
+            if self._reply_within_s <= within_s:
                 return
             self._reply_timer.cancel()
-        self._reply_timer = self._loop.call_at(give_at, self._send_replies)
-        self._reply_at = give_at
+        self._reply_timer = self._loop.call_later(within_s, self._send_replies)
+        self._reply_within_s = within_s
 
     def _send_replies(self) -> None:
         if self.link and self.answers:
@@ -430,10 +430,7 @@ class Head:
             await self._write(ended)
         except CTSError as reason:
             self.stop(reason_to_stop(reason) or reason)
-        for event in update.events:
-            self._pass_on(event)
-        for task, finished in ended:
-            self._events.emit(JobEnded(task.group, task.id, finished.failure))
+        self._pass_on(update.events, ended)
         self._apply_end(entry, update)
 
     def _ended_tasks(self, entry: _WorkerEntry, update: WorkerUpdate) -> list[tuple[Task, FinishedTask]]:
@@ -450,34 +447,32 @@ class Head:
 
     def _take_requests(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Pass on what concerns the limits."""
+        now = asyncio.get_running_loop().time()
         entry.share.limits.open(update.accounts)
-        for report in update.reports:
-            entry.share.report(report)
+        entry.share.report(update.reports, now)
         for number, cost in update.settled:
             entry.share.settle(number, cost)
         for number, request in update.requests:
-            if not isinstance(request, (Record, Lookup)):
-                entry.share.ask(number, request)
+            if type(request) is Admit:
+                entry.share.admit(number, request, now)
+            elif type(request) is Reserve:
+                entry.share.reserve(number, request)
         # Last: a request may be withdrawn in the update that makes it.
         for number in update.withdrawn:
             entry.share.withdraw(number)
 
     async def _append(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Append steps to their journals and acknowledge them, and look up others."""
-        appended: list[int] = []
-        by_journal: defaultdict[Journal, list[bytes]] = defaultdict(list)
-        for number, request in update.requests:
-            if isinstance(request, Record):
-                by_journal[self._runs[request.run].journal].append(request.line)
-                appended.append(number)
-        for journal, lines in by_journal.items():
-            await journal.append_lines(lines)
-        entry.answers |= dict.fromkeys(appended)
+        # Each run's in one write, as bytes: what a line has in it is the worker's to know.
+        for run_number, records in update.records.items():
+            await self._runs[run_number].journal.append_lines(records.lines, records.keys)
+        for records in update.records.values():
+            entry.answers.update(dict.fromkeys(records.numbers))
         # After the records: a task may look for a step of the same update.
         found: dict[int, bytes | None] = {}
         copied: defaultdict[Journal, list[bytes]] = defaultdict(list)
         for number, request in update.requests:
-            if isinstance(request, Lookup):
+            if type(request) is Lookup:
                 run = self._runs[request.run]
                 found[number] = run.journal.raw(request.key)
                 if found[number] is None:
@@ -485,7 +480,7 @@ class Head:
                     copied[run.journal] += lines
                     found[number] = lines[-1] if lines else None
         for journal, lines in copied.items():
-            await journal.append_lines(lines)
+            await journal.append_lines(lines, [key_of(line) for line in lines])
         # Only now: what a worker uses has to be in the run's own journal.
         entry.answers |= found
 
@@ -504,10 +499,25 @@ class Head:
         for run, lines in results.items():
             await self._runs[run].add_lines(None, lines)
 
-    def _pass_on(self, event: Event) -> None:
-        """Emit a worker's event as one of the whole run."""
-        # Steps and failed attempts are counted; a notice of every worker is one notice.
-        if not isinstance(event, (StepEnded, AttemptFailed)):
+    def _pass_on(self, events: Iterable[Event], ended: Iterable[tuple[Task, FinishedTask]]) -> None:
+        """Emit a worker's events, and the ends of its tasks, as those of the whole run; ends in one batch."""
+        ends: list[StepEnded | JobEnded] = []
+        for event in events:
+            if type(event) is StepEnded:
+                ends.append(event)
+                continue
+            if ends:
+                self._events.emit_ends(ends)
+                ends = []
+            self._pass_on_other(event)
+        for task, finished in ended:
+            ends.append(JobEnded(task.group, task.id, finished.failure))
+        if ends:
+            self._events.emit_ends(ends)
+
+    def _pass_on_other(self, event: Event) -> None:
+        # Failed attempts are counted; a notice of every worker is one notice.
+        if not isinstance(event, AttemptFailed):
             if event in self._passed_on:
                 return
             self._passed_on.add(event)

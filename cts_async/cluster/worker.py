@@ -12,7 +12,7 @@ import socket
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from cts_async import __version__
-from cts_async.cluster.limits import RemoteAccount, RemoteBudget, RemoteLane, Report, Requests
+from cts_async.cluster.limits import Records, RemoteAccount, RemoteBudget, RemoteLane, Report, Requests
 from cts_async.cluster.work import OpenWork, Task, Work
 from cts_async.config import BudgetConfig
 from cts_async.engine.account import LaneLimits
@@ -92,14 +92,6 @@ class WorkerReady:
 
 
 @value
-class Record:
-    """Asks the head to append a line to the journal of a run; the answer is None."""
-
-    run: int
-    line: bytes
-
-
-@value
 class Lookup:
     """Asks the head for the record of a step, its own or another run's; the answer is a journal's line, or None."""
 
@@ -146,7 +138,9 @@ class WorkerUpdate:
 
     number: int
     requests: tuple[tuple[int, Any], ...] = ()
-    """Each a Record, Lookup, Admit or Reserve, with its number."""
+    """Each a Lookup, Admit or Reserve, with its number."""
+    records: Mapping[int, Records] = field(default_factory=dict)
+    """By the number of a run, steps for its journal."""
     withdrawn: tuple[int, ...] = ()
     """Requests that are not wanted any more, or whose answers came too late."""
     reports: tuple[Report, ...] = ()
@@ -298,11 +292,13 @@ class Worker:
     def _take_update(self) -> WorkerUpdate:
         requests = self.requests
         reports, requests.reports = tuple(requests.reports.values()), {}
+        records, requests.records = requests.records, {}
         # A stop that the head ordered is no news to it.
         stopped = None if self._stop_received else self._stopped
         return WorkerUpdate(
             self._n_updates,
             requests=_drain(requests.unsent),
+            records=records,
             withdrawn=_drain(requests.withdrawn),
             reports=reports,
             settled=_drain(requests.settled),
@@ -388,9 +384,12 @@ class RemoteJournal:
 
     async def append(self, record: Mapping[str, Any]) -> None:
         # Answered when the head has it on disk: only then may its result be used.
-        await self._requests.ask(Record(self._run, journal_line(record)))
+        key = None
         if record["ok"]:  # a failed step is executed again
-            self._recent[record["key"]] = dict(record)
+            key = record["key"]
+        await self._requests.append(self._run, key, journal_line(record))
+        if key is not None:
+            self._recent[key] = dict(record)
 
     def forget(self, keys: Iterable[str]) -> None:
         for key in keys:

@@ -321,6 +321,15 @@ class Progress:
             if notice:
                 self._notices.append(notice)
 
+    def take_ends(self, ends: Sequence[events.StepEnded | events.JobEnded]) -> None:
+        """Handle ends of steps and jobs that came together."""
+        with self._lock:
+            for event in ends:
+                if type(event) is events.StepEnded:
+                    self._count_step(event)
+                else:
+                    self._handle(event)
+
     def _count_step(self, event: events.StepEnded) -> None:
         group = self._counters(event.group)
         group.pace.stepped(event.job_id, replayed=event.replayed)
