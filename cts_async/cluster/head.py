@@ -7,7 +7,6 @@ import os
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from socket import gethostname
 from typing import Final, Protocol, TypeVar
 
@@ -171,7 +170,9 @@ class _WorkerEntry:
 
     def __init__(self, name: str, batch_s: float, limits: Limits) -> None:
         self.link: WorkerLink | None = None
-        self.status = WorkerStatus(name, "", 0, "starting")
+        self._name, self._host, self._pid, self._note = name, "", 0, ""
+        self._state: WorkerState = "starting"
+        self._n_held = self._n_ended = self._n_calls = 0
         self.in_flight = 1
         self.share = WorkerShare(limits, self._answer)
         self.answers: dict[int, object] = {}
@@ -185,30 +186,49 @@ class _WorkerEntry:
 
     @property
     def name(self) -> str:
-        return self.status.name
+        return self._name
 
     @property
-    def heard_s(self) -> float:
-        return max(0.0, self._loop.time() - self._heard_at)
+    def host(self) -> str:
+        """ "" while it is not known."""
+        return self._host
+
+    @property
+    def status(self) -> WorkerStatus:
+        """A snapshot; in any thread."""
+        # Made when somebody asks: a worker that is busy changes it hundreds of times a second.
+        heard_s = max(0.0, self._loop.time() - self._heard_at)
+        return WorkerStatus(
+            name=self._name,
+            host=self._host,
+            pid=self._pid,
+            state=self._state,
+            in_hand=self._n_held,
+            ended=self._n_ended,
+            calls=self._n_calls,
+            heard_s=heard_s,
+            note=self._note,
+        )
 
     def became_ready(self, ready: WorkerReady) -> None:
         self._heard_at, self.in_flight = self._loop.time(), ready.in_flight
-        self.status = replace(self.status, host=ready.host, pid=ready.pid, state="idle")
+        self._host, self._pid, self._state = ready.host, ready.pid, "idle"
 
     def received(self, update: WorkerUpdate) -> None:
         """Note that the worker is alive, and what it has called."""
         self._last_update, self._heard_at = update.number, self._loop.time()
-        calls = self.status.calls
         for event in update.events:
             # A step without a lane has asked no provider.
             if type(event) is StepEnded and event.lane and not event.replayed:
-                calls += 1
-        self.status = replace(self.status, calls=calls)
+                self._n_calls += 1
 
     def note_tasks(self, n_held: int, n_ended: int) -> None:
         """Record how many tasks it holds, and how many more have ended."""
-        state: WorkerState = "working" if n_held else "idle"
-        self.status = replace(self.status, state=state, in_hand=n_held, ended=self.status.ended + n_ended)
+        self._state = "idle"
+        if n_held:
+            self._state = "working"
+        self._n_held = n_held
+        self._n_ended += n_ended
 
     def take_replies(self) -> Replies:
         """Remove and return the answers that are not sent yet."""
@@ -223,7 +243,7 @@ class _WorkerEntry:
         return Replies(self._last_update, answers)
 
     def end(self, state: WorkerState, note: str = "") -> None:
-        self.status = replace(self.status, state=state, note=note, in_hand=0)
+        self._state, self._note, self._n_held = state, note, 0
 
     def kill(self) -> None:
         if self.link:
@@ -277,7 +297,7 @@ class Head:
     @property
     def workers(self) -> Sequence[WorkerStatus]:
         """All workers that there are or were; in any thread."""
-        return [replace(entry.status, heard_s=entry.heard_s) for entry in list(self._entries)]
+        return [entry.status for entry in list(self._entries)]
 
     @property
     def _over(self) -> bool:
@@ -439,7 +459,8 @@ class Head:
         tasks: dict[int, Task] = {}
         n_held = 0
         for leases in self._streams:
-            tasks |= {task.seq: task for task in leases.ended(entry.name, seqs)}
+            for task in leases.ended(entry.name, seqs):
+                tasks[task.seq] = task
             n_held += leases.n_held(entry.name)
         entry.note_tasks(n_held, len(tasks))
         self._n_ended += len(tasks)
@@ -531,7 +552,7 @@ class Head:
     def _apply_end(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Apply to the whole run what ended in a worker."""
         if update.crash:
-            self.stop(WorkerCrashed(f"{entry.name} on {entry.status.host} crashed\n{update.crash}"))
+            self.stop(WorkerCrashed(f"{entry.name} on {entry.host} crashed\n{update.crash}"))
         if self._over:
             # Nothing is left to stop: the reason is told at the end.
             self._held_up = update.stopped or self._held_up
@@ -548,8 +569,8 @@ class Head:
         if self._stopped is not None:
             return
         worker = f"worker {entry.name}"
-        if entry.status.host:
-            worker += f" on {entry.status.host}"
+        if entry.host:
+            worker += f" on {entry.host}"
         dealt_again = f"{tasks[0].id} is" if len(tasks) == 1 else f"{len(tasks)} tasks are"
         self._events.emit(Notice(f"lost {worker} ({reason}); {dealt_again} given to others"))
 

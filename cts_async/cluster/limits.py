@@ -319,6 +319,8 @@ class Requests:
         self.wake = wake
         self._numbers = count(1)
         self._waiting: dict[int, tuple[object, asyncio.Future[Any]]] = {}
+        self.n_unsent = 0
+        """Questions that are not sent yet, and hold up those who ask."""
         self.unsent: list[tuple[int, Any]] = []
         self.records: dict[int, Records] = {}
         """By the number of a run, steps that are not sent yet."""
@@ -330,6 +332,7 @@ class Requests:
         """The request's number, and the head's answer. Raises the reason if the answer is one, or `owner` is stopped."""
         number = next(self._numbers)
         self.unsent.append((number, request))
+        self.n_unsent += 1
         return number, await self._answer_to(number, owner)
 
     async def append(self, run: int, key: str | None, line: bytes) -> None:
@@ -341,6 +344,7 @@ class Requests:
         records.numbers.append(number)
         records.keys.append(key)
         records.lines.append(line)
+        self.n_unsent += 1
         await self._answer_to(number, None)
 
     async def _answer_to(self, number: int, owner: object) -> Any:

@@ -446,14 +446,14 @@ class Leases:
 
     def ended(self, worker: str, seqs: Sequence[int]) -> list[Task]:
         """Record that tasks have ended; returns those that the worker had."""
-        if worker not in self._holders:
+        if worker not in self._holders or not seqs:
             return []
-        removed = {task.seq: task for task in self._remove(self._holders[worker], seqs)}
-        ended = []
-        for seq in seqs:
-            task = removed.get(seq) or self._dropped_tasks.pop(seq, None)
-            if task is not None:
-                ended.append(task)
+        ended = self._remove(self._holders[worker], seqs)
+        if self._dropped_tasks:
+            for seq in seqs:
+                task = self._dropped_tasks.pop(seq, None)
+                if task is not None:
+                    ended.append(task)
         return ended
 
     def lost(self, worker: str) -> list[Task]:
@@ -483,18 +483,23 @@ class Leases:
 
     def _add(self, task: Task) -> None:
         if task.group not in self._dropped_groups:
-            # From MAX_DEATHS on, the more it has had, the later it comes.
-            deadly = max(0, task.deaths + 1 - MAX_DEATHS)
+            deadly = 0
+            if task.deaths >= MAX_DEATHS:
+                # The more it has had, the later it comes.
+                deadly = task.deaths + 1 - MAX_DEATHS
             heappush(self._ready, (deadly, task.seq, task))
 
     def _remove(self, holder: _Holder, seqs: Iterable[int]) -> list[Task]:
         """Remove tasks from a worker; others of the same question need not wait any more."""
-        removed = []
+        removed: list[Task] = []
+        questions: set[int] = set()
         for seq in seqs:
             task = holder.tasks.pop(seq, None)
-            if task is not None:
-                removed.append(task)
-        questions = {task.question for task in removed} - {0}
+            if task is None:
+                continue
+            removed.append(task)
+            if task.question:
+                questions.add(task.question)
         if questions:
             # It may be at another task of the same question itself.
             questions -= {task.question for task in holder.tasks.values()}
