@@ -448,12 +448,15 @@ class Leases:
         """Record that tasks have ended; returns those that the worker had."""
         if worker not in self._holders or not seqs:
             return []
-        ended = self._remove(self._holders[worker], seqs)
-        if self._dropped_tasks:
-            for seq in seqs:
-                task = self._dropped_tasks.pop(seq, None)
-                if task is not None:
-                    ended.append(task)
+        removed = self._remove(self._holders[worker], seqs)
+        if not self._dropped_tasks:
+            return removed
+        ended_tasks = {task.seq: task for task in removed}
+        ended = []
+        for seq in seqs:
+            task = ended_tasks.get(seq) or self._dropped_tasks.pop(seq, None)
+            if task is not None:
+                ended.append(task)
         return ended
 
     def lost(self, worker: str) -> list[Task]:

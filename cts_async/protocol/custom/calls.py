@@ -14,7 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -178,19 +178,17 @@ class Call:
                 request["params"] = params
             try:
                 # The name is no part of the key: calls made side by side are numbered as they come.
-                call = ModelCall(
+                call: ModelCall[Mapping[str, Any]] = ModelCall(
                     f"{self.step}/llm",
                     messages,
                     _COMPLETION,
                     request,
                     key_on=["custom", self._attempt, occurrence, digest],
                     params=params,
-                )
-                step = replace(
-                    opened.step(self.ctx, call),
                     name=f"{self.step}/llm/{self.model_calls}",
-                    decode=_as_recorded,
+                    as_recorded=True,
                 )
+                step = opened.step(self.ctx, call)
                 response = await self.ctx.step(step)
             except BaseException:
                 occurrences.discard(occurrence)
@@ -315,26 +313,26 @@ _COMPLETION: Final = Completion()
 _STEP_KEY: Final = re.compile(r"[0-9a-f]{32}")
 
 
-def _as_recorded(response: Mapping[str, Any]) -> Mapping[str, Any]:
-    return response
-
-
 def _request_digest(opened: Model, name: str, messages: Sequence[Message], params: Mapping[str, Any]) -> str:
     """Return what tells a request from others. Raises RejectedError for one that cannot be sent to this model."""
     api = opened.spec.api
     # Parts of a content, and tools, are passed on as they are: other wire formats would need a translation.
-    is_text = all(isinstance(message["content"], str) for message in messages)
-    if api != "openai" and ("tools" in params or not is_text):
-        raise RejectedError(f"{name}: takes text only here (its API is {api}'s), and no tools")
-    fault = params_problem(params)
-    if fault:
-        parameter, problem = fault
-        raise RejectedError(f"{name}: the request cannot be sent: {parameter} {problem}")
+    if api != "openai":
+        is_text = all(isinstance(message["content"], str) for message in messages)
+        if "tools" in params or not is_text:
+            raise RejectedError(f"{name}: takes text only here (its API is {api}'s), and no tools")
+    if params:
+        fault = params_problem(params)
+        if fault:
+            parameter, problem = fault
+            raise RejectedError(f"{name}: the request cannot be sent: {parameter} {problem}")
     try:
         digest = step_key(opened.spec.name, messages, params)
     except TypeError as error:  # nested too deeply, or no JSON
         raise RejectedError(f"{name}: the request cannot be sent: {error}") from None
-    size = n_bytes(messages) + uncounted_bytes(params)
+    size = n_bytes(messages)
+    if params:
+        size += uncounted_bytes(params)
     if size > MAX_REQUEST_BYTES:
         raise RejectedError(f"{name}: the request has {size:,} bytes, of at most {MAX_REQUEST_BYTES:,}")
     return digest
@@ -489,7 +487,7 @@ class CustomPlayer:
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         """The label of every nugget."""
-        expect = CoverageList(tuple(nugget.id for nugget in view.nuggets))
+        expect = CoverageList(tuple([nugget.id for nugget in view.nuggets]))
         on_record = ("query", "nuggets", "candidate_answer")
         labels = await self._ask(ctx, f"judge/{self.name}", view, expect, on_record=on_record, shared=True)
         return Judgment(self.name, labels)
@@ -582,7 +580,9 @@ class CustomPlayer:
             return Executed(await self._response(call, view))
 
         request: dict[str, Any] = {"custom": self.player.label}
-        recorded_fields = {name: value for name, value in fields.items() if name not in on_record}
+        recorded_fields = fields
+        if on_record:
+            recorded_fields = {name: value for name, value in fields.items() if name not in on_record}
         if recorded_fields:
             request["view"] = recorded_fields
         if on_record:  # the run's data have these texts already
