@@ -11,14 +11,14 @@ import asyncio
 import math
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -124,7 +124,7 @@ class Call:
         """Requests to models, searches, visits and questions so far: the turns of an agent."""
         self.tools: list[list[str]] = []
         """Searches and visits so far: kind, query or address, and the key of the step."""
-        self.failed_tools: Counter[tuple[str, str, str]] = Counter()
+        self.failed_tools: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         """Searches and visits that failed: tool, host and reason."""
         self.model_calls = 0
         self.answered = 0
@@ -137,7 +137,9 @@ class Call:
         self.ended = False
         self._host, self._attempt = host, attempt
         self._loop = asyncio.get_running_loop()
-        self.task = cast("asyncio.Task[Any]", asyncio.current_task(self._loop))
+        task = asyncio.current_task(self._loop)
+        assert task is not None, "calls are begun in tasks"
+        self.task: asyncio.Task[Any] = task
         self._asked: dict[str, set[int]] = {}
         """Numbers of equal questions in progress or answered: one that failed is asked again under its own."""
         self._tool_calls = self._waiting = self._failures = 0
@@ -569,7 +571,9 @@ class CustomPlayer:
                 journal = ctx.job.journal
                 if journal not in self.replays.recorded:
                     await self.replays.read(journal)
-                self.replays.begun_again(self.replays.recorded[journal][ctx.job.id, step])
+                n_recorded = self.replays.recorded[journal].get((ctx.job.id, step))
+                if n_recorded:
+                    self.replays.begun_again(n_recorded)
             if latest is not None and latest not in unusable:
                 unusable.append(latest)
             elif earlier is not None:
@@ -623,8 +627,11 @@ class CustomPlayer:
             if os.getpid() != self._pid:  # a child that came back from os.fork(): the run is its parent's
                 os._exit(1)
             if self._folder is not None:  # paths of the run are relative to it
-                with suppress(OSError):
+                # A context manager would be three calls more, for every call of a role.
+                try:  # noqa: SIM105
                     os.chdir(self._folder)
+                except OSError:
+                    pass
             call.ended = True
             self._deadlines.discard(call)
             self.replays.n_answered += call.replayed
@@ -644,7 +651,7 @@ class CustomPlayer:
             response["asks_refused"] = call.session.n_refused
             response["turns"] = call.n_actions + 1
         if call.failed_tools:
-            causes = call.failed_tools.most_common(MAX_CAUSES)
+            causes = Counter(call.failed_tools).most_common(MAX_CAUSES)
             response["failed_tools"] = [[*cause, n] for cause, n in causes]
         return response
 
