@@ -344,7 +344,7 @@ class Head:
         while not self._ending:
             name = f"w{len(self._entries) + 1}-{self._session}"
             setup = self._setup(name)
-            entry = _WorkerEntry(name, setup.batch_s, limits)
+            entry = _WorkerEntry(name, setup.reply_batch_s, limits)
             self._entries.append(entry)
             try:
                 link = await self._start(entry, setup, limits, is_replacement=n_lost > 0)

@@ -47,10 +47,10 @@ from cts_async.records import value
 TURN_S, TURNS_PER_S = 0.2, 250.0
 """A turn ends after TURN_S at the latest, or later with many workers: one costs the head half a millisecond."""
 BATCH_S, BATCHES_PER_S = 0.003, 1000.0
-"""What the head is asked waits so long for more to travel with, or longer with many workers."""
+"""What is urgent waits so long for more to travel with, or longer with many workers."""
 EASY_BATCH_S, EASY_BATCHES_PER_S = 0.02, 400.0
-"""Up to so long it waits with few workers already: a turn costs the head as much as twenty judgements, and the times
-here are less than a hundredth of those of a hosted model. (Turns in all: up to 400 a second with 8 workers.)"""
+"""A worker's questions to the head wait so long with few workers already: a turn costs the head as much as several
+judgements, and a model takes a hundred times as long to answer. With 8 workers these are 400 turns a second in all."""
 ENOUGH: Final = 1 / 2
 """The part of the tasks under way that may wait for the head: then nothing else is waited for."""
 DATED_UPDATES: Final = 8
@@ -79,9 +79,15 @@ class Setup:
     budget: BudgetConfig | None = None
 
     @property
+    def reply_batch_s(self) -> float:
+        """How long a reply of the head waits for others. Permits are replies: their time is short."""
+        return max(BATCH_S, self.workers / BATCHES_PER_S)
+
+    @property
     def batch_s(self) -> float:
+        """How long a worker's question waits for others."""
         easy_s = min(EASY_BATCH_S, self.workers / EASY_BATCHES_PER_S)
-        return max(BATCH_S, easy_s, self.workers / BATCHES_PER_S)
+        return max(self.reply_batch_s, easy_s)
 
 
 @dataclass(frozen=True, slots=True)
