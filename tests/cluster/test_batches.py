@@ -40,7 +40,7 @@ def test_packed_failure_arrives_with_its_fields() -> None:
 
 def test_nuggets_are_pickled_once_for_the_answers_to_a_question() -> None:
     packer = GoldPacker()
-    other = tuple([Nugget("n1", "Bergen", 2.0)])
+    other = (Nugget("n1", "Bergen", 2.0),)
     first, second, third = (
         packer.pack(verdict(id, nuggets)) for id, nuggets in (("a", NUGGETS), ("b", NUGGETS), ("c", other))
     )
