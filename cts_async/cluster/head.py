@@ -434,7 +434,7 @@ class Head:
         for leases in self._streams:
             if leases.failure:
                 self.stop(leases.failure)
-        return WorkerTurn(replies, tuple(tasks))
+        return WorkerTurn(replies, tuple(tasks), permits_are_scarce=entry.share.limits.somebody_waits)
 
     async def _take(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Write what a worker brings: records first, since results say that all steps are in the journal."""

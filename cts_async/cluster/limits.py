@@ -164,6 +164,11 @@ class SharedLane(Lane):
             return None
         return self._send(now, charge, ask.reserved)
 
+    @property
+    def has_queue(self) -> bool:
+        """True if requests wait for permits."""
+        return bool(self._waiting)
+
     def request(self, ask: Admit) -> asyncio.Future[Permit]:
         """`admit` without a task that waits, for what `permit_now` has no permit."""
         return self._queue(ask.seq, ask.tokens, ask.step_key, ask.reserved)
@@ -202,6 +207,11 @@ class Limits:
     background: anyio.abc.TaskGroup
     on_spent: Callable[[RunStopped], None]
     lanes: dict[str, SharedLane] = field(default_factory=dict)
+
+    @property
+    def somebody_waits(self) -> bool:
+        """True if a request waits for a permit, whose lane is full, paused or at its limit."""
+        return any(lane.has_queue for lane in self.lanes.values())
 
     def open(self, accounts: Iterable[RemoteAccount]) -> None:
         """Open a lane for each account that has none."""

@@ -51,6 +51,9 @@ BATCH_S, BATCHES_PER_S = 0.003, 1000.0
 EASY_BATCH_S, EASY_BATCHES_PER_S = 0.02, 400.0
 """A worker's questions to the head wait so long with few workers already: a turn costs the head as much as several
 judgements, and a model takes a hundred times as long to answer. With 8 workers these are 400 turns a second in all."""
+FULL_BATCH: Final = 16
+"""Questions that come within EASY_BATCH_S where work is quick: then they wait so long however few workers there are,
+unless somebody waits for a permit. (Where they are fewer, waiting would not make turns much fewer.)"""
 ENOUGH: Final = 1 / 2
 """The part of the tasks under way that may wait for the head: then nothing else is waited for."""
 DATED_UPDATES: Final = 8
@@ -85,7 +88,7 @@ class Setup:
 
     @property
     def batch_s(self) -> float:
-        """How long a worker's question waits for others."""
+        """How long a worker's question waits for others; up to EASY_BATCH_S where there are many."""
         easy_s = min(EASY_BATCH_S, self.workers / EASY_BATCHES_PER_S)
         return max(self.reply_batch_s, easy_s)
 
@@ -142,6 +145,8 @@ class WorkerTurn:
     """Why no new request is to be sent; "" to go on."""
     is_last: bool = False
     """Whether no more tasks will come."""
+    permits_are_scarce: bool = False
+    """Whether some request waits for a permit: each report of one that has ended lets another one go."""
 
 
 @value
@@ -186,6 +191,10 @@ class Worker:
         self.requests = Requests(self._end_turn_soon)
         self._enough = 1.0
         """Questions to the head that end a turn at once."""
+        self._permits_are_scarce = False
+        self._questions_per_s = 0.0
+        """Of the last turn."""
+        self._turn_ended_at = 0.0
         self._journals: dict[int, RemoteJournal] = {}
         self._feeds = [_Feed(self._job) for _ in range(setup.streams)]
         self._ended: list[FinishedTask] = []
@@ -294,6 +303,7 @@ class Worker:
 
     def _take(self, turn: WorkerTurn) -> None:
         self.give(turn.replies)
+        self._permits_are_scarce = turn.permits_are_scarce
         for task in turn.tasks:
             self._feeds[task.stream].queue.put_nowait(task)
         if turn.stop and self.runner:
@@ -308,6 +318,9 @@ class Worker:
         requests = self.requests
         reports, requests.reports = tuple(requests.reports.values()), {}
         records, requests.records = requests.records, {}
+        now = asyncio.get_running_loop().time()
+        self._questions_per_s = requests.n_unsent / max(BATCH_S, now - self._turn_ended_at)
+        self._turn_ended_at = now
         requests.n_unsent = 0
         # A stop that the head ordered is no news to it.
         stopped = None if self._stop_received else self._stopped
@@ -331,7 +344,11 @@ class Worker:
         if self.requests.n_unsent >= self._enough:
             self._wake.set()
         elif self._turn_timer is None:
-            self._turn_timer = asyncio.get_running_loop().call_later(self._setup.batch_s, self._wake.set)
+            batch_s = self._setup.batch_s
+            many = self._questions_per_s * EASY_BATCH_S >= FULL_BATCH
+            if many and not self._permits_are_scarce:
+                batch_s = max(batch_s, EASY_BATCH_S)
+            self._turn_timer = asyncio.get_running_loop().call_later(batch_s, self._wake.set)
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Stopping):
