@@ -166,7 +166,8 @@ class Turn:
     "dropped" (an earlier tool response that no longer fits the context; `request` names its turn), "cut" (the same, cut
     in its middle), "forced" (the turns or the context were used up and the answer was demanded), "unanswered" (they were
     used up and none was demanded), "injected" (answers elicited before the search were given to the agent),
-    "early_answer" (an answer before the questions that have to be asked) or "answer". `request` is the agent's request
+    "ask_refused" (a question beyond those that are allowed), "early_answer" (an answer before the questions that have
+    to be asked) or "answer". `request` is the agent's request
     to a tool and `text` the thought, result or answer. `sources` are the results of a tool call, as data.
     """
 

@@ -52,14 +52,19 @@ class Models:
     agent: list[list[dict[str, str]]] = field(default_factory=list)
     """The conversations that the agent was sent."""
     user: list[list[dict[str, str]]] = field(default_factory=list)
+    grammars: list[str] = field(default_factory=list)
+    """Those that the agent's turns had to keep to."""
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
         messages = body["messages"]
         if body["model"] == "agent-1":
             self.agent.append(messages)
+            self.grammars.append(body.get("grammar", ""))
             n_said = sum(message["role"] == "assistant" for message in messages)
             return completion(self.turns[n_said])
+        if "<qa_pairs>" in messages[1]["content"]:
+            return completion(f"{QUERY} in winter")
         self.user.append(messages)
         # A reply that cannot be used is asked for again below its question.
         question = messages[1]["content"].split("<clarification_question>\n")[1].split("\n</clar")[0]
@@ -72,13 +77,16 @@ def completion(text: str) -> web.Response:
     return web.json_response({"model": "m", "choices": [choice], "usage": usage})
 
 
-def planned(folder: Path, base: str = "http://127.0.0.1:9", **options: Any) -> Plan:
-    """The plan of a run whose agent, user and judge are `agent`, `user` and the lexical judge."""
+def planned(folder: Path, base: str = "http://127.0.0.1:9", *, table: str = "", **options: Any) -> Plan:
+    """The plan of a run whose agent, user and judge are `agent`, `user` and the lexical judge.
+
+    `table` adds fields to the agent's entry.
+    """
     data, documents, config = folder / "data.jsonl", folder / "documents.jsonl", folder / "cts.toml"
     data.write_text(DATA)
     documents.write_text(DOCUMENTS)
     config.write_text(
-        f'[models.agent]\nbase_url = "{base}/v1"\nmodel = "agent-1"\n'
+        f'[models.agent]\nbase_url = "{base}/v1"\nmodel = "agent-1"\n{table}'
         f'[models.user]\nbase_url = "{base}/v1"\nmodel = "user-1"\n'
     )
     asked = RunConfig(

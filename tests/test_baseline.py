@@ -23,11 +23,13 @@ from cts_async.baseline import (
     yes_no_questions,
     yes_or_no,
 )
+from cts_async.protocol.audit import audit_run
 from cts_async.protocol.custom.sources import custom_role
 from cts_async.protocol.views import AnswererView, ClarifierView, RewriterView
 from cts_async.search.backends import Page
 
 README = Path(__file__).parents[1] / "README.md"
+ASKING = README.with_name("docs") / "asking.md"
 SYSTEMS = ("orig", "baseline-k1", "baseline-k2", "baseline-k3", "gold")
 
 
@@ -149,6 +151,24 @@ ANSWERS = "a92dd29ecc23c77a864e251d91e061c1"
 """Digest of the answers of orig and gold by version 1 of the baseline."""
 
 
+def test_audit_lets_it_search_for_a_rewritten_query_with_a_reply_behind_it(tmp_path: Path) -> None:
+    """Of s01 the rewritten query ends with "fares", and a reply begins with "from": q* has "fares from"."""
+    runs = cts_async.run(
+        "baseline",
+        (2,),
+        every_role="baseline",
+        references=(),
+        ask=("both",),
+        limit=1,
+        runs_dir=tmp_path,
+        quiet=True,
+    )
+    (row,) = runs.instances
+    assert row["rewritten_query"].endswith("times and fares")
+    (run,) = tmp_path.iterdir()
+    assert audit_run(run).n_held == 1
+
+
 def test_every_question_helps_on_the_sample_world(tmp_path: Path) -> None:
     """orig < one question <= two <= three < the intent itself; the interval of gold - orig is above 0.
 
@@ -176,10 +196,16 @@ def test_every_question_helps_on_the_sample_world(tmp_path: Path) -> None:
     assert orig < k1 <= k2 <= k3 < gold
     assert orig < fmean(scores["orig+ask3-yesno"]) < fmean(scores["orig+ask3"]) <= gold
     table = README.read_text(encoding="utf-8")
+    asking = ASKING.read_text(encoding="utf-8")
+    for system in ("orig+ask3-yesno", "orig+ask3"):
+        n_asks = fmean(row["asks"] for row in (*runs.instances, *yes_no.instances) if row["system"] == system)
+        assert f"| {system} | {n_asks:.2f} | {fmean(scores[system]):.2f} |" in asking
     for system in (*SYSTEMS, "orig+ask3"):
         assert f"| {system} | lexical | {fmean(scores[system]):.2f} |" in table
     digest = blake2b(repr([sorted(answers["orig"]), sorted(answers["gold"])]).encode(), digest_size=16)
     assert digest.hexdigest() == ANSWERS
+    # What it searches with is its query and the replies that it was given.
+    assert [audit_run(run).n_held for run in tmp_path.iterdir() if "+ask3" in run.name] == [28, 28]
     compared = cts_async.compare(tmp_path)
     (judged,) = compared["judges"]
     (row,) = [row for row in judged["leaderboard"] if row["system"] == "gold"]

@@ -25,7 +25,8 @@ from cts_async.analysis.tool_health import ToolHealth
 from cts_async.engine.journal import record_at
 from cts_async.errors import Unanswered
 from cts_async.protocol.judge import LEXICAL
-from cts_async.records import UNKNOWN
+from cts_async.records import DONT_KNOW, UNKNOWN
+from cts_async.runs.asking import questioned_searches
 from cts_async.runs.files import JUDGMENTS, MANIFEST, PER_ITEM, STEPS, results_of
 from cts_async.runs.index import id_hash
 from cts_async.runs.journal import Spent, spent_of
@@ -310,6 +311,53 @@ def pooled_agreements(pairs: Iterable[JudgePair]) -> list[Agreement]:
     return agreements
 
 
+# --- Questions during the search
+
+
+@dataclass(frozen=True, slots=True)
+class AskCounts:
+    """What an agent that may ask the user asked in its searches; those that failed are not counted."""
+
+    n_searches: int
+    n_asks: int
+    """Questions that the user was asked, repeated ones included."""
+    n_unknown: int
+    """Those of them whose reply is unknown, or "i don't know"."""
+    n_silent: int
+    """Searches without a question."""
+    n_refused: int
+    """Questions beyond those allowed."""
+    n_early: int
+    """Answers that were sent back, since more questions had to be asked first."""
+
+    @property
+    def per_search(self) -> float | None:
+        """Mean number of questions; None without a search."""
+        if not self.n_searches:
+            return None
+        return self.n_asks / self.n_searches
+
+    @property
+    def unknown_share(self) -> float | None:
+        """Fraction of the replies that are unknown; None without a question."""
+        if not self.n_asks:
+            return None
+        return self.n_unknown / self.n_asks
+
+
+def count_asks(directory: Path) -> AskCounts:
+    """Count the questions in the results of a run. Raises InputError for a malformed line."""
+    n_asks = n_unknown = n_silent = n_refused = n_early = 0
+    searches = questioned_searches(directory)
+    for search in searches.values():
+        n_asks += len(search.asks)
+        n_unknown += sum(ask.reply in (UNKNOWN, DONT_KNOW) for ask in search.asks)
+        n_silent += not search.asks
+        n_refused += search.n_refused
+        n_early += search.n_early
+    return AskCounts(len(searches), n_asks, n_unknown, n_silent, n_refused, n_early)
+
+
 # --- The summary of a run
 
 
@@ -371,6 +419,8 @@ class RunSummary:
     """
     calibration: Calibration | None = None
     """How the agent's confidences agree with the scoring judge; None if it was not asked for any."""
+    asks: AskCounts | None = None
+    """None if the agent may not ask the user during its search."""
 
     @property
     def open_share(self) -> float | None:
@@ -470,6 +520,9 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         # The lexical judge first: the others are compared with it.
         labelled.sort(key=lambda columns: columns.judge != LEXICAL)
         judge_pairs = list(_judge_pairs(labelled))
+    asks: AskCounts | None = None
+    if manifest.identity.max_asks and not candidates:
+        asks = count_asks(directory)
     return RunSummary(
         directory=directory,
         manifest=manifest,
@@ -488,6 +541,7 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
         tools=lines.tools,
         contradictions=tuple(filter(None, contradictions)),
         calibration=lines.calibration(),
+        asks=asks,
     )
 
 

@@ -229,7 +229,10 @@ class Account:
             if permit.tokens and tokens_used:
                 # By the estimate itself, without the margin that the charge had in it.
                 ratio = tokens_used / permit.tokens * permit.token_margin
-                margin = self._margin + MARGIN_DECAY * (max(1.0, ratio) - self._margin)
+                aim = ratio
+                if ratio < 1.0:
+                    aim = 1.0
+                margin = self._margin + MARGIN_DECAY * (aim - self._margin)
                 if ratio > margin:
                     margin = min(MAX_MARGIN, ratio)
                 self._margin = margin

@@ -166,7 +166,9 @@ class Lane:
         if self._limited.unanswered:
             self._note_idle_time()
         if not self._waiting:
-            now, charge = asyncio.get_running_loop().time(), self._charge(tokens, reserved)
+            now, charge = asyncio.get_running_loop().time(), tokens
+            if self._account.reserves:
+                charge = self._charge(tokens, reserved)
             if self._is_free(now, charge):
                 return self._send(now, charge, reserved)
         granted = self._queue(seq, tokens, step_key, reserved)

@@ -466,6 +466,8 @@ def _repair_turns(unusable: UnusableOutput | None) -> tuple[Message, ...]:
 
 FIRST_PER_BYTE = 0.25
 """Tokens per UTF-8 byte before any usage was seen: four letters a token, or four ideographs in three tokens."""
+SMALLEST_PER_BYTE = 0.05
+"""No tokenizer has fewer: a server that says so miscounts."""
 FIRST_OUTPUT = 256.0
 PER_MESSAGE = 8.0
 WEIGHT = 0.1
@@ -521,7 +523,10 @@ class TokenEstimate:
         """Update the estimates with what a call was charged."""
         tokens = usage.input_tokens - PER_MESSAGE * n_messages
         n_bytes = n_bytes or 1
-        self._per_byte += WEIGHT * (max(0.05, tokens / n_bytes) - self._per_byte)
+        per_byte = tokens / n_bytes
+        if per_byte < SMALLEST_PER_BYTE:
+            per_byte = SMALLEST_PER_BYTE
+        self._per_byte += WEIGHT * (per_byte - self._per_byte)
         most_per_byte = 1.5 * (tokens - EXTRA_INPUT) / n_bytes
         if most_per_byte > self._most_per_byte:
             self._most_per_byte = most_per_byte

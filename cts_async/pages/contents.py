@@ -553,7 +553,7 @@ def _masked_page(page: Json) -> Json:
     if searched:
         segments = [{"text": searched, "added": False}]
     # Only what the report shows: whatever a later page has besides is left out until somebody decides about it.
-    return {
+    shown: Json = {
         "id": page["id"],
         "mode": page["mode"],
         "fused_query": _masked_text(page["fused_query"]),
@@ -566,6 +566,15 @@ def _masked_page(page: Json) -> Json:
         "scores": page["scores"],
         "nuggets": nuggets,
     }
+    if "injected_turn" in page:
+        shown["injected_turn"] = page["injected_turn"]
+    if "asks" in page:
+        asks: list[Json] = []
+        for ask in page["asks"]:
+            texts = {"question": _masked_text(ask["question"]), "reply": _masked_text(ask["reply"])}
+            asks.append(ask | texts)
+        shown["asks"], shown["agent_turns"] = asks, page["agent_turns"]
+    return shown
 
 
 def _masked_text(text: str | None) -> str | None:

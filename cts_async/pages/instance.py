@@ -3,7 +3,7 @@ were lost, and what was done before a failure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -12,9 +12,9 @@ from cts_async.analysis.losses import NuggetLoss, QueryForms
 from cts_async.analysis.run_losses import instance_losses, query_forms
 from cts_async.analysis.stability import Segment, segments
 from cts_async.errors import CTSError
-from cts_async.foreign_json import as_list, as_object, as_text
+from cts_async.foreign_json import as_count, as_list, as_object, as_text
 from cts_async.llm.further import further_of, further_texts
-from cts_async.llm.parsing import Choice, Clarified, OneLine, QuestionList, ShortPhrase
+from cts_async.llm.parsing import Choice, Clarified, OneLine, QuestionList, ShortPhrase, YesNo
 from cts_async.protocol.conversation import QUERIES_OFFERED, form_of
 from cts_async.protocol.judge import terms_of
 from cts_async.records import SCHEMES, Scheme, language_of
@@ -32,6 +32,7 @@ from cts_async.runs.results import (
     Contradiction,
     ResultLines,
     about_same,
+    asks_of,
     contradiction_note,
     contradicts,
     failed,
@@ -47,7 +48,10 @@ from cts_async.runs.trace import (
     n_steps,
     search_events,
 )
+from cts_async.search.agent import TURN_STEP
+from cts_async.search.asking import ASK_STEP
 from cts_async.search.toolbox import every_tool
+from cts_async.search.toolbox.ask import AskCall
 
 Line: TypeAlias = Mapping[str, Any]
 T = TypeVar("T")
@@ -117,11 +121,39 @@ def instance_page(run: OpenRun, id: str, gold: GoldTexts, other_runs: Sequence[s
         "spending": _spending(run, id),
         "tools": {kind: label._asdict() for kind, label in every_tool().labels().items()},
     }
+    asks = _asks(run, id, line)
+    if asks is not None:
+        page["asks"] = asks
+        page["agent_turns"] = as_count(as_object(line.get("search")).get("turns"))
+    if "injected_turn" in line:
+        page["injected_turn"] = as_count(line["injected_turn"])
     if "confidence" in line:
         page["confidence"] = stated_confidence(line)
     if run.manifest.restriction:
         page["restriction"] = run.manifest.restriction
     return page
+
+
+def _asks(run: OpenRun, id: str, line: Line) -> list[Json] | None:
+    """What the agent asked in its search {question, reply, turn, event}; None where it could not ask.
+
+    `event` is the number of the question's event in the search; None while the journal is being indexed.
+    """
+    asks = asks_of(line)
+    if asks is None:
+        return None
+    numbers: list[int | None] = [None] * len(asks)
+    events: list[int] = []
+    if run.journal_ready:
+        for number, event in enumerate(search_events(run, id), 1):
+            if event.kind == AskCall.tool:
+                events.append(number)
+    # Of an edited journal it is not known which of them is which.
+    if len(events) == len(asks):
+        numbers = [*events]
+    for ask, event_number in zip(asks, numbers, strict=True):
+        ask["event"] = event_number
+    return asks
 
 
 def _spending(run: OpenRun, id: str) -> Json | None:
@@ -308,11 +340,43 @@ def done_before(run: OpenRun, id: str) -> dict[str, Any]:
     rewritten = replies.parsed("rewrite", OneLine().parse)
     if rewritten:
         fields["rewritten_query"] = rewritten
+    if run.manifest.identity.max_asks:
+        form: ShortPhrase | YesNo = ShortPhrase()
+        if run.manifest.identity.asks.get("replies") == "yes-no":
+            form = YesNo()
+        fields["asks"] = list(_asked_before_failure(instance_records(run, id), form))
     # The answer is there if what failed was a judge.
     events = search_events(run, id)
     if events and events[-1].kind == "answer" and events[-1].text:
         fields["answer"] = events[-1].text
     return fields
+
+
+def _asked_before_failure(
+    records: Iterable[Mapping[str, Any]], form: ShortPhrase | YesNo
+) -> Iterator[dict[str, Any]]:
+    """The questions of a search that failed, as the turns after them noted them, with the user's replies."""
+    replies: dict[str, str] = {}
+    noted: dict[int, list[tuple[str, str]]] = {}
+    for record in records:
+        if record.get("ok") is not True:
+            continue
+        step = as_text(record.get("step")) or ""
+        if step.startswith(ASK_STEP):
+            text = as_text(as_object(record.get("response")).get("text")) or ""
+            with suppress(CTSError, ValueError):
+                replies[step] = form.parse(text).text
+        number = step.removeprefix(TURN_STEP)
+        if number == step or not number.isdecimal():
+            continue
+        questions: list[tuple[str, str]] = []
+        for call in map(as_object, as_list(as_object(record.get("notes")).get("calls"))):
+            if call.get("kind") == AskCall.tool:
+                questions.append((as_text(call.get("request")) or "", as_text(call.get("record")) or ""))
+        noted[int(number) - 1] = questions
+    for turn, questions in sorted(noted.items()):
+        for question, step in questions:
+            yield {"question": question, "reply": replies.get(step, ""), "turn": turn}
 
 
 class _Replies:

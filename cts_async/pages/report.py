@@ -42,6 +42,7 @@ from cts_async.pages.markup import (
 )
 from cts_async.pages.plots import Drawn, Figure, LeftOutFigure, plotly_js, template
 from cts_async.pages.plots.figure import LINE_BREAK, hover_texts, unescaped
+from cts_async.records import DONT_KNOW, UNKNOWN
 from cts_async.runs.files import MANIFEST
 from cts_async.runs.index import Json
 from cts_async.runs.manifest import name_of_data
@@ -96,14 +97,17 @@ def _instance(instance: OpenedInstance, run: OpenedRun, anchor: str) -> Markup:
     conversation: Node = None
     if page["turns"]:
         conversation = element("ol", [element("li", _turn(turn)) for turn in page["turns"]])
-    # orig and gold search a query as it is, and in mode select the last chosen query is searched.
+    # orig and gold search a query as it is, in mode select the last chosen one is searched, and where answers are given
+    # to the agent later it is q.
     searched = "Searched query"
-    if page["turns"] and page["mode"] != "select":
+    if page["turns"] and page["mode"] != "select" and "injected_turn" not in page:
         searched = "Rewritten query"
     parts = [
         ("Blurred query (q)", _quotation(page["blurred_query"], "p")),
         ("Intent query (q*)", _quotation(page["fused_query"], "p")),
         ("Questions and answers", conversation),
+        ("These answers were", _given_at(page)),
+        ("Questions during the search", _asks(page)),
         ("More of the replies", _further_fields(page)),
         (searched, _searched_query(page)),
         ("Answer", _quotation(page["answer"], "div", class_="answer")),
@@ -177,6 +181,36 @@ def _turn(turn: Json) -> Iterator[Node]:
                 yield untrusted(_cut(answer, _TEXT_CHARS), "p", class_="answered")
     if query:
         yield element("p", "Query now: ", untrusted(_cut(query, _TEXT_CHARS)), class_="now")
+
+
+def _given_at(page: Json) -> Node:
+    """When the agent was given the answers; None where they were rewritten into its query."""
+    if "injected_turn" not in page:
+        return None
+    if not page["injected_turn"]:
+        return element("p", "not given to the agent: its search ended before")
+    return element("p", f"given to the agent before its turn {page['injected_turn']}")
+
+
+def _asks(page: Json) -> Node:
+    """The agent's own questions with the replies and their turns; None where it could not ask."""
+    if "asks" not in page:
+        return None
+    if not page["asks"]:
+        return element("p", "none")
+    return element("ol", [element("li", _ask(ask, page["agent_turns"])) for ask in page["asks"]])
+
+
+def _ask(ask: Json, n_turns: int) -> Iterator[Node]:
+    turn = f"turn {ask['turn']}"
+    if n_turns:
+        turn += f" of {n_turns}"
+    question = untrusted(_cut(ask["question"], _TEXT_CHARS))
+    yield element("p", question, " ", element("span", f"({turn})", class_="points"), class_="asked")
+    reply_class = "answered"
+    if ask["reply"] in (UNKNOWN, DONT_KNOW):
+        reply_class = "unknown"
+    yield untrusted(_cut(ask["reply"], _TEXT_CHARS), "p", class_=reply_class)
 
 
 def _offer(text: str, *, chosen: bool) -> Markup:

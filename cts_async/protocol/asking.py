@@ -59,20 +59,29 @@ def check_asking(config: RunConfig) -> None:
         )
     for share in config.inject_at:
         if not 0 <= share < 1:
-            raise UsageError(
-                f"--inject-at {share:g}: must be a share of the agent's turns, from 0 to below 1"
-            )
+            problem = f"--inject-at {share:g}: must be a share of the agent's turns, from 0 to below 1"
+            if 1 < share < 100:
+                problem += f"; {share:g} % are {share / 100:g}"
+            raise UsageError(problem)
     _check_before(config)
     if config.asks_during_search:
         _check_during(config)
-    elif config.min_asks or config.replies != "open":
+    elif config.ask_rules != AskRules():
         raise UsageError(
-            "--min-asks and --replies are of questions during the search: add --ask during, or both"
+            "--max-asks, --min-asks and --replies are of questions during the search: add --ask during, or both"
         )
 
 
 def _check_before(config: RunConfig) -> None:
     """Raise UsageError for options of asking before the search that its systems do not have, or nobody has."""
+    if config.given_rewrites and (config.inject_at or "both" in config.ask):
+        option = "--ask both"
+        if config.inject_at:
+            option = "--inject-at"
+        raise UsageError(
+            f"{option}: the queries of --rewrites have no questions and answers of before the search; give --questions "
+            "in the place of --rewrites, or --ask during"
+        )
     if config.inject_at and "before" not in config.ask:
         raise UsageError("--inject-at gives the agent what was asked before its search: add --ask before")
     if config.inject_at and (config.schemes, config.modes) != (("cts",), ("at-once",)):

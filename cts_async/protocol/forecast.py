@@ -578,10 +578,11 @@ def _assumptions(
             f"a search: {turns:.3g} of {plan.settings.max_turns} model calls allowed, each tool "
             f"gives back {_response_chars(plan):,.0f} characters, and every later turn reads them again"
         )
-    if plan.config.asks_during_search:
+    asking = {plan.roles.agent, plan.roles.supporters[0]}
+    if plan.config.asks_during_search and not asking.isdisjoint(plan.specs):
         yield (
-            f"an agent that may ask the user does so as often as it may: {plan.config.max_asks} of its turns are "
-            "questions, each with one call of the user"
+            f"an agent that may ask the user does so as often as it may: at most {plan.config.max_asks} of its turns "
+            "are questions, each with one call of the user"
         )
     if plan.searches and plan.roles.visit:
         often = "every other tool call" if plan.toolbox.share("visit") == 1 / 2 else "a visit"

@@ -27,6 +27,7 @@ from cts_async.protocol.custom.sources import (
     Players,
     label_players,
     may_ask_models,
+    may_ask_user,
     remarks_on_modes,
     source_texts,
 )
@@ -588,6 +589,12 @@ def draft_plan(
         raise UsageError(
             f"{roles.agent} is code of yours, and takes nothing between its turns: leave out --inject-at"
         )
+    # A system named for its questions, whose agent can ask none, would be read as one that had no need to.
+    if config.asks_during_search and roles.agent in custom and not may_ask_user(custom[roles.agent]["agent"]):
+        raise UsageError(
+            f"{roles.agent}: takes no `ask`, and so cannot ask the user during its search: add `ask` to its parameters, "
+            "or leave out --ask during and both"
+        )
     asking_prompts = None
     if config.asks_during_search:
         asking_prompts, _ = choose_prompts(config, catalogue, asking_toolbox(toolbox, config.ask_rules))
@@ -641,6 +648,11 @@ def draft_plan(
         remarks.append(AS_PUBLISHED)
     agent = specs.get(roles.agent)
     settings = _settings(config, agent)
+    if agent is not None and agent.structured == "llama" and config.min_asks >= settings.max_turns:
+        raise UsageError(
+            f"--min-asks {config.min_asks}: {agent.name} asks once a turn, and has {settings.max_turns}, the last of "
+            f"which answers: add --max-turns {config.min_asks + 1}, or more"
+        )
     if not config.stop_after:
         remarks += remarks_on_mode(settings, roles, search)
     agent_prompt = config.agent_prompt

@@ -868,6 +868,19 @@ def turns_of(line: Mapping[str, Any]) -> list[dict[str, Any]]:
     return rows
 
 
+def asks_of(line: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """The questions of the agent during its search {question, reply, turn}, in order; None where it could not ask."""
+    if "asks" not in line:
+        return None
+    rows: list[dict[str, Any]] = []
+    for ask in map(as_object, as_list(line["asks"])):
+        row: dict[str, Any] = {"question": as_text(ask.get("question")) or ""}
+        row["reply"] = as_text(ask.get("reply")) or ""
+        row["turn"] = as_count(ask.get("turn"))
+        rows.append(row)
+    return rows
+
+
 def nuggets_of(verdicts: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     """The nuggets {id, weight, text, coverage by judge} of verdicts by judge, in the order in which they are named."""
     rows: dict[str, dict[str, Any]] = {}

@@ -32,7 +32,7 @@ from cts_async.search.toolbox import (
     open_toolbox,
     total_use,
 )
-from cts_async.search.toolbox.ask import EARLY, AskCall
+from cts_async.search.toolbox.ask import EARLY, REFUSED, AskCall
 from cts_async.search.tools import AgentSettings, Tools
 from cts_async.search.turn_format import (
     InvalidCall,
@@ -547,6 +547,9 @@ class Agent:
                 must_call = must_call or session.n_missing > 0
                 if session.n_left <= 0:
                     call_rules.pop(AskCall.tool, None)
+                elif session.n_missing >= settings.max_turns - number:
+                    # It makes one call a turn, and the last turn answers: those that are left are just enough.
+                    call_rules = {AskCall.tool: call_rules[AskCall.tool]}
             grammar = turn_grammar(
                 settings.think_chars, settings.answer_chars, must_answer, call_rules, must_call=must_call
             )
@@ -607,7 +610,10 @@ class Agent:
                     response = f"(You made this call before; its result is the same.)\n{response}"
                 events += result.events
                 history.uses.append(result.use)
-                history.turns.append(Turn(call.tool, response, call.request, result.sources))
+                kind = call.tool
+                if any(event.kind == REFUSED for event in result.events):
+                    kind = REFUSED  # the user never saw it: it is no question of this search
+                history.turns.append(Turn(kind, response, call.request, result.sources))
                 for piece, why in result.unrecorded.items():
                     failures[f"{prefix}{piece}"] = why
             responses.append(format_tool_response(response))

@@ -39,6 +39,8 @@ MAX_MARKER_BYTES: Final = 1 << 16
 """The file that marks a folder as an export: its layout, the version that wrote it, the names of the runs."""
 SCHEMAS: Final = "schemas"
 _TABLES: Final = ("instances", "nuggets", "judges")
+_ASKS: Final = "asks"
+"""A further table, of runs whose agent asked the user."""
 _DTYPES: Final = {"text": "string", "number": "float64", "integer": "int64"}
 """Hugging Face's names of the types in columns.toml."""
 _STATUS: Final = ("scored", "unjudged", "unsearched", "failed", "unfinished")
@@ -239,7 +241,7 @@ def _remarks(run: FinishedRun) -> Iterator[str]:
 def _csv_tables(paths: Sequence[Path]) -> tuple[Files, list[str]]:
     tables = _tables(paths)
     files: dict[str, bytes] = {}
-    for name in _TABLES:
+    for name in _exported(tables):
         keys, rows = _table(tables, name)
         files[f"{name}.csv"] = _csv(keys, rows)
     return files, list(tables.remarks)
@@ -248,13 +250,13 @@ def _csv_tables(paths: Sequence[Path]) -> tuple[Files, list[str]]:
 def _hf(paths: Sequence[Path]) -> tuple[Files, list[str]]:
     tables = _tables(paths)
     files: dict[str, bytes] = {}
-    for name in _TABLES:
+    for name in _exported(tables):
         _, rows = _table(tables, name)
         files[f"{name}.jsonl"] = _lines(rows)
     files["README.md"] = _card(paths, tables).encode(errors="replace")
     remarks = list(tables.remarks)
     configured = _configured(tables)
-    empty = [name for name in _TABLES if name not in configured]
+    empty = [name for name in _exported(tables) if name not in configured]
     if empty:
         remarks.append(f"No rows, so no configuration of the dataset: {', '.join(empty)}.")
     remarks.append(
@@ -265,6 +267,13 @@ def _hf(paths: Sequence[Path]) -> tuple[Files, list[str]]:
 
 def _tables(paths: Sequence[Path]) -> Tables:
     return tables_of([RunPath(path, named=True, by_path=True) for path in paths])
+
+
+def _exported(tables: Tables) -> tuple[str, ...]:
+    """The names of the tables that are written."""
+    if tables.asks:
+        return (*_TABLES, _ASKS)
+    return _TABLES
 
 
 def _table(tables: Tables, name: str) -> tuple[list[str], list[dict[str, Any]]]:
@@ -295,7 +304,7 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
         data.add(manifest.identity.dataset.name or "candidates")
     caveats = caveats_in(manifest.caveat for manifest in manifests.values())
     described: list[dict[str, str]] = []
-    for table in _TABLES:
+    for table in _exported(tables):
         names, _ = _table(tables, table)
         for column, meaning in column_notes()[table].items():
             # Of the others numbered ones stand for several, and a table without rows has all.
@@ -342,7 +351,7 @@ def _card(paths: Sequence[Path], tables: Tables) -> str:
 def _configured(tables: Tables) -> list[str]:
     """Return the tables that are configurations of the dataset: `datasets` cannot load one without rows."""
     names: list[str] = []
-    for name in _TABLES:
+    for name in _exported(tables):
         _, rows = _table(tables, name)
         # A dataset has one configuration at least.
         if rows or name == "instances":

@@ -248,6 +248,8 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
             "the instances that both have."
         )
     for summary in summaries:
+        yield from _asks_line(summary)
+    for summary in summaries:
         for sentence in summary.contradictions:
             yield f"{summary.directory}/{sentence}"
     yield from other_models(summaries)
@@ -258,6 +260,21 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
     for summary in summaries:
         for line in summary.tools.lines():
             yield f"{summary.label}: {line}"
+
+
+def _asks_line(summary: RunSummary) -> Iterator[str]:
+    """Say how often the agent of a run asked the user; nothing where it may not, or has not searched yet."""
+    asks = summary.asks
+    if asks is None or asks.per_search is None:
+        return
+    parts = [f"{counted(asks.n_asks, 'question')} during the search, {asks.per_search:.2f} an instance"]
+    if asks.unknown_share is not None:
+        parts.append(f"{asks.unknown_share:.1%} of the replies unknown")
+    if asks.n_refused:
+        parts.append(f"{counted(asks.n_refused, 'question')} beyond those allowed")
+    if asks.n_early:
+        parts.append(f"{counted(asks.n_early, 'answer')} sent back")
+    yield f"{summary.label}: {'; '.join(parts)}."
 
 
 def other_models(summaries: Sequence[RunSummary]) -> Iterator[str]:

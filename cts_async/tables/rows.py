@@ -32,7 +32,7 @@ from cts_async.tables.overview import Overview
 if TYPE_CHECKING:
     import pandas
 
-TableName: TypeAlias = Literal["instances", "nuggets", "judges", "systems"]
+TableName: TypeAlias = Literal["instances", "nuggets", "judges", "systems", "asks"]
 Row = dict[str, Any]
 NUMBERED: Final = "_N"
 """End of the name of a column that stands for numbered ones: question_N for question_1, question_2, ..."""
@@ -68,6 +68,8 @@ class Tables:
     """What is missing from the rows, in a sentence each."""
     systems: list[Row] = field(default_factory=list)
     """A row for each run and judge: how many instances were scored or failed, and their mean score."""
+    asks: list[Row] = field(default_factory=list)
+    """A row for each question of an agent to the user during its search; of answered instances."""
 
     def to_pandas(self, table: TableName = "instances") -> pandas.DataFrame:
         """Return a table as a data frame. A column of numbers is one even where every value is missing.
@@ -123,7 +125,7 @@ def columns(table: str, n_questions: int, optional: Collection[str] = ()) -> lis
     names: list[str] = []
     numbered: list[str] = []
     for name in column_notes()[table]:
-        if name in OPTIONAL and name not in optional:
+        if table == "instances" and name in OPTIONAL and name not in optional:
             continue
         if name.endswith(NUMBERED):
             numbered.append(name.removesuffix("N"))
@@ -161,6 +163,7 @@ def tables_of(found_runs: Sequence[RunPath]) -> Tables:
     nuggets: list[Row] = []
     judges: list[Row] = []
     systems: list[Row] = []
+    asks: list[Row] = []
     remarks: list[str] = []
     further = _further_columns(runs)
     if len(further) > MAX_FURTHER:
@@ -171,11 +174,15 @@ def tables_of(found_runs: Sequence[RunPath]) -> Tables:
     names += further
     for run in runs:
         waiting, problems = unfinished(run)
+        searches: Mapping[str, QuestionedSearch] = {}
+        if run.asks_anew:
+            searches = questioned_searches(run.directory)
         # Every row has every column: `pandas.DataFrame` and a CSV file take them as they are.
-        for row in _instances(run, waiting):
+        for row in _instances(run, waiting, searches):
             instances.append({name: row.get(name) for name in names})
         nuggets += _nuggets(run)
         judges += _verdicts(run)
+        asks += _asks(run, searches)
         systems += _systems(run)
         remarks += run.contradictions
         remarks += problems
@@ -186,6 +193,7 @@ def tables_of(found_runs: Sequence[RunPath]) -> Tables:
         paths=tuple(run.directory for run in runs),
         remarks=tuple(remarks),
         systems=systems,
+        asks=asks,
     )
 
 
@@ -244,13 +252,12 @@ def _in_order(table: str, row: Row) -> Row:
     return {name: row[name] for name in column_notes()[table]}
 
 
-def _instances(run: FinishedRun, waiting: Sequence[Instance]) -> Iterator[Row]:
+def _instances(
+    run: FinishedRun, waiting: Sequence[Instance], searches: Mapping[str, QuestionedSearch]
+) -> Iterator[Row]:
     """Yield the rows of a run by id: the finished ones and the failures, then the unfinished ones."""
     spending = _SpendingColumns(run.directory)
     head = _about(run) | {"clarifier": run.clarifier or None, "k": run.k}
-    searches: Mapping[str, QuestionedSearch] = {}
-    if run.asks_anew:
-        searches = questioned_searches(run.directory)
     for id, item in run.outcomes():
         row = head | {"id": id}
         if isinstance(item, FailedItem):
@@ -266,6 +273,15 @@ def _instances(run: FinishedRun, waiting: Sequence[Instance]) -> Iterator[Row]:
     for instance in waiting:
         row = head | {"id": instance.id, "status": "unfinished"}
         yield row | _queries(instance) | spending.fields(instance.id)
+
+
+def _asks(run: FinishedRun, searches: Mapping[str, QuestionedSearch]) -> Iterator[Row]:
+    """Yield a row for each question during a search, in the order in which the agent asked."""
+    for id, search in searches.items():
+        for n, ask in enumerate(search.asks, 1):
+            row = _about(run) | {"id": id, "n": n, "turn": ask.turn, "turns": search.n_turns}
+            row |= {"question": ask.question, "reply": ask.reply}
+            yield _in_order("asks", row)
 
 
 def _asked(search: QuestionedSearch, *, may_ask: bool) -> Row:

@@ -147,6 +147,8 @@ class IdentityJson(TypedDict, total=False):
     seed: int
     as_published: bool
     """the paper's protocol was played to the letter; absent from all other runs"""
+    agent_tools: dict[str, str]
+    """the versions of the agent's tools by name; absent for the usual ones"""
     asks: AskRulesJson
     """the agent may ask the user during its search; absent where it may not"""
     inject_at: Annotated[float, Field(ge=0, lt=1)]
@@ -317,6 +319,19 @@ class AskJson(TypedDict):
     """the agent's turn in which it asked"""
 
 
+Asks = Annotated[
+    list[AskJson],
+    Field(description="the agent's questions to the user during its search; absent where it may not ask"),
+]
+InjectedTurn = Annotated[
+    Annotated[int, Field(ge=1)] | None,
+    Field(
+        description="the turn before which the agent was given the answers of before its search; null if the search had "
+        "ended, absent where they are not given"
+    ),
+]
+
+
 @_described
 class SearchJson(TypedDict):
     model_calls: Count
@@ -375,6 +390,8 @@ class AnsweredJson(_AskedJson):
     answer: str
     answer_from: NotRequired[AnswerFrom]
     confidence: NotRequired[Confidence]
+    asks: NotRequired[Asks]
+    injected_turn: NotRequired[InjectedTurn]
     search: NotRequired[SearchJson]
     judge: NotRequired[Judge]
     nuggets: NotRequired[list[NuggetJson] | None]
@@ -434,6 +451,8 @@ class FailedInstanceJson(_AskedJson):
     """only the judge failed: further judges label it all the same"""
     answer_from: NotRequired[AnswerFrom]
     confidence: NotRequired[Confidence]
+    asks: NotRequired[Asks]
+    injected_turn: NotRequired[InjectedTurn]
     search: NotRequired[SearchJson]
     judge: NotRequired[str]
     """who failed to label the answer"""
@@ -520,6 +539,23 @@ class ConfidenceBinJson(TypedDict):
 
 
 @_described
+class AskCountsJson(TypedDict):
+    """questions of the agent to the user during its searches, without those that failed"""
+
+    n: Count
+    """questions, repeated ones included"""
+    per_instance: float | None
+    unknown_share: Annotated[float, Field(ge=0, le=1)] | None
+    """of the replies: unknown, or i don't know; null without a question"""
+    without_question: Count
+    """instances in which it asked nothing"""
+    refused: Count
+    """questions beyond those allowed, which the user never saw"""
+    early_answers: Count
+    """answers that were sent back, since more questions had to be asked first"""
+
+
+@_described
 class ConfidenceJson(TypedDict):
     """how sure the agent said it is of its scored answers"""
 
@@ -590,6 +626,8 @@ class RunSummaryJson(JudgeSummaryJson):
     """searches that ended without an answer, as none was demanded; absent without any"""
     confidence: NotRequired[ConfidenceJson]
     """absent where the agent was not asked how sure it is"""
+    asks: NotRequired[AskCountsJson]
+    """absent where the agent may not ask"""
     tool_health: ToolHealthJson
     smoke_test: SmokeTest
     made_up: NotRequired[MadeUp]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cts_async import __version__, scorer
 from cts_async.analysis.compare import Agreement
-from cts_async.analysis.summary import RunSummary, pooled_agreements
+from cts_async.analysis.summary import AskCounts, RunSummary, pooled_agreements
 from cts_async.analysis.tool_health import ranked
 from cts_async.records import MADE_UP, SMOKE_TEST, Caveat
 from cts_async.runs.cut_prompts import CutPrompts
@@ -95,6 +95,8 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
         value["unanswered"] = {"n": summary.n_open_searches, "share": summary.open_share}
     if summary.calibration is not None:
         value["confidence"] = summary.calibration.as_json()
+    if summary.asks is not None:
+        value["asks"] = _asks_json(summary.asks)
     value["tool_health"] = summary.tools.as_json()
     value |= notices_json(summary)
     # Stored scores that their labels contradict; all means here are of the labels.
@@ -116,6 +118,18 @@ def _reused_json(summary: RunSummary) -> dict[str, Any]:
         "tokens": {model: dict(used) for model, used in sorted(reused.tokens.items())},
         "priced_usd": known_cost,
         "unpriced_models": len(unpriced),
+    }
+
+
+def _asks_json(asks: AskCounts) -> dict[str, Any]:
+    """The questions during the search; the rates of unknown answers are of those before it."""
+    return {
+        "n": asks.n_asks,
+        "per_instance": asks.per_search,
+        "unknown_share": asks.unknown_share,
+        "without_question": asks.n_silent,
+        "refused": asks.n_refused,
+        "early_answers": asks.n_early,
     }
 
 

@@ -7,11 +7,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import orjson
 import pytest
+from asking_runs import ANSWER, Models, asking
+from asking_runs import planned as asking_plan
 from custom_roles import COMMAND, FUNCTION, command, script
 from fake_provider import FakeProvider, Settings
+from fake_web import served
 from small_cluster import Link
 
 from cts_async.cluster.head import run_on_cluster
@@ -19,6 +23,7 @@ from cts_async.cluster.work import CampaignWork, portable_players
 from cts_async.cluster.worker import Setup
 from cts_async.config import RunConfig
 from cts_async.engine.events import Events
+from cts_async.engine.journal import read_records
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol.custom.sources import custom_role, remember_function
@@ -97,6 +102,42 @@ def test_role_named_by_a_relative_path_gives_the_same_results_in_a_worker(
         assert len(asked) == 3, "through a lane that was opened while the worker was at it"
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("reply", ["no", "Possibly."])
+@pytest.mark.parametrize("agent", ["agent", "baseline"])
+def test_agent_asks_the_user_in_a_worker_as_in_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, reply: str
+) -> None:
+    """A model and code, also where the reply has another form, which fails the instance."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(tmp_path)
+    options: dict[str, Any] = {"agent": agent, "replies": "yes-no", "min_asks": 1}
+
+    async def main() -> tuple[Path, Path]:
+        models = Models([asking("In winter?"), ANSWER], lambda question: reply)
+        async with served(models.serve) as base:
+            runs: list[Path] = []
+            for folder in ("local", "apart"):
+                plan = asking_plan(tmp_path, base, **options, runs_dir=tmp_path / folder)
+                runs += plan.systems.values()
+                if folder == "local":
+                    await run_plan(plan, PATH, Events())
+                else:
+                    await run_on_cluster(Elsewhere(elsewhere), plan, PATH, Events())
+        return runs[0], runs[1]
+
+    alone, together = asyncio.run(main())
+    (line,) = (together / "results.jsonl").read_bytes().splitlines()
+    assert (alone / "results.jsonl").read_bytes().splitlines() == [line]
+    result = orjson.loads(line)
+    if reply == "no":
+        assert [ask["reply"] for ask in result["asks"]] == ["no"]
+    else:
+        assert result["error"]["step"] == "search/ask/1"
+    keys = [[record["key"] for record in read_records(run / "steps.jsonl")] for run in (alone, together)]
+    assert keys[0] == keys[1]
 
 
 def test_a_file_that_has_changed_since_the_plan_is_refused(tmp_path: Path) -> None:

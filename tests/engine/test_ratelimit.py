@@ -58,6 +58,16 @@ def test_a_paced_gate_never_exceeds_its_rate_by_more_than_its_grid(per_min: int,
             assert j <= grid + (at - start) * rate + 1e-6
 
 
+def test_a_high_rate_in_portions_exceeds_its_grid_by_no_more_than_a_portion() -> None:
+    times = send_times("paced", [1.0] * 2_000, 600_000.0)  # 10,000 a second, ten in a portion
+    rate = 10_000.0
+    bound = 1.0 + rate * (PacedGate.LATENESS_S + PacedGate.PORTION_S)
+    for i in range(0, len(times), 50):
+        for j, at in enumerate(times[i:], 1):
+            assert j <= bound + (at - times[i]) * rate + 1e-6
+    assert times[-1] - times[0] == pytest.approx(2_000 * 1.05 / (0.99 * rate), rel=0.05)
+
+
 def test_a_paced_gate_uses_its_rate_to_the_full() -> None:
     # 1200 a minute is 20 a second, 99 % of it 19.8. The 29 of the first 1.5 s take 5 % more, and the 100th after the
     # first goes at 101.45 / 19.8 s: the grid that makes late wake-ups good is not lent to anybody who is on time.

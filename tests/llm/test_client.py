@@ -34,6 +34,7 @@ from cts_async.errors import (
     TimedOut,
     TransientError,
 )
+from cts_async.llm import model
 from cts_async.llm.apis import ChatRequest
 from cts_async.llm.catalog import ModelSpec
 from cts_async.llm.http import HttpEndpoint
@@ -473,3 +474,29 @@ async def test_the_summary_counts_replies_that_were_made_without_it(tmp_path: Pa
         "Without temperature: m-1 refuses it, 6 of 6 replies were made without "
         '(drops = ["temperature"] in its table of cts.toml saves the refused request)'
     ]
+
+
+@pytest.mark.parametrize(
+    ("remaining", "n_read"),
+    [
+        ("9000", 1),  # nearly all of 10,000
+        ("1900", 3),  # a burst could use them up, and they are less than a quarter
+        (None, 3),  # nobody knows how many
+    ],
+)
+async def test_limits_in_headers_are_read_once_while_much_remains(
+    monkeypatch: pytest.MonkeyPatch, remaining: str | None, n_read: int
+) -> None:
+    monkeypatch.setattr(model, "LOOK_EVERY_S", 60.0)
+
+    async def reply(request: web.Request) -> web.StreamResponse:
+        headers = {"x-ratelimit-limit-requests": "10000"}
+        if remaining is not None:
+            headers["x-ratelimit-remaining-requests"] = remaining
+        body = {"model": "m", "choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}
+        return web.json_response(body, headers=headers)
+
+    async with served(reply) as base, Client({}) as client:
+        spec = spec_at(f"{base}/v1", key_env=None)
+        replies = [await client.chat(spec, ChatRequest(CLARIFY)) for _ in range(3)]
+    assert sum(reply.quotas is not None for reply in replies) == n_read

@@ -13,11 +13,12 @@ from cts_async.engine.journal import read_records
 from cts_async.errors import UsageError
 from cts_async.llm.model import input_tokens
 from cts_async.protocol.systems import System
-from cts_async.records import AskRules
+from cts_async.records import AskRules, ReplyForm
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.open_run import whole_run
 from cts_async.runs.trace import whole_events
 from cts_async.search.agent import History
+from cts_async.search.toolbox.ask import AskTool
 from cts_async.search.tools import AgentSettings
 from cts_async.search.turn_format import format_tool_response
 
@@ -98,6 +99,40 @@ def test_answer_before_the_least_questions_is_sent_back(tmp_path: Path) -> None:
     assert [ask["turn"] for ask in line["asks"]] == [2, 3]
     assert "Ask the user at least 2 more before you answer" in models.agent[1][-1]["content"]
     assert line["answer"] == "The winter ferry leaves at 23:10."
+
+
+TINY = 'structured = "llama"\nagent = { max_turns = 4 }\n'
+
+
+def calls_of(grammar: str) -> str:
+    """The calls that a grammar permits; "" for an answer only."""
+    calls = [line for line in grammar.splitlines() if line.startswith("call ::= ")]
+    if not calls:
+        return ""
+    return calls[0].split('"')[2].strip(" ()")
+
+
+def test_grammar_leaves_only_questions_when_the_turns_left_are_just_enough(tmp_path: Path) -> None:
+    """Of four turns the last answers: with two questions to ask, the second has to ask, and so has the third."""
+    models = Models([SEARCH, asking("A?"), asking("B?"), ANSWER], lambda question: "unknown")
+    line = line_of(asked_run(tmp_path, models, table=TINY, min_asks=2, max_asks=2))
+    assert [calls_of(grammar) for grammar in models.grammars] == ["search | ask", "ask", "ask", ""]
+    assert [ask["turn"] for ask in line["asks"]] == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("replies", "example"), [("open", "Which one do you mean?"), ("yes-no", "Do you mean the new one?")]
+)
+def test_example_for_small_models_asks_what_the_user_can_reply_to(replies: ReplyForm, example: str) -> None:
+    tool = AskTool(AskRules(replies=replies))
+    line = f'{{"name": "ask", "arguments": {{"question": "{example}"}}}}'
+    assert [tool.prompt_line(f"agent.small.{language}") for language in ("en", "zh")] == [line, line]
+
+
+def test_grammar_permits_no_question_when_none_is_left(tmp_path: Path) -> None:
+    models = Models([asking("A?"), SEARCH, ANSWER], lambda question: "unknown")
+    asked_run(tmp_path, models, table=TINY, max_asks=1)
+    assert [calls_of(grammar) for grammar in models.grammars] == ["search | ask", "search", "search | visit"]
 
 
 @pytest.mark.parametrize(
@@ -187,11 +222,22 @@ def test_resumed_search_asks_nothing_again(tmp_path: Path) -> None:
         ({"max_asks": 2, "min_asks": 3}, "--min-asks 3: must be from 0"),
         ({"max_asks": 0}, "--max-asks 0: must be 1 or more; --ask never is for none"),
         ({"ask": ("never",), "min_asks": 1}, "add --ask during, or both"),
+        ({"ask": ("never",), "max_asks": 5}, "--max-asks, --min-asks and --replies are of questions during"),
+        ({"ask": ("before",), "models": ("user",), "inject_at": (25.0,)}, "from 0 to below 1; 25 % are 0.25"),
+        ({"ask": ("both",), "given_rewrites": (Path("r.jsonl"),)}, "--ask both: the queries of --rewrites"),
+        (
+            {"ask": ("before",), "given_rewrites": (Path("r.jsonl"),), "inject_at": (0.5,)},
+            "--inject-at: the queries of --rewrites have no questions",
+        ),
         ({"ask": ("before",), "models": ("user",), "inject_at": (1.0,)}, "--inject-at 1: must be a share"),
         ({"inject_at": (0.5,)}, "add --ask before"),
         ({"models": ("user",)}, "--model user: nobody asks before the search with --ask during"),
         ({"stop_after": "questions"}, "there is no search to ask in"),
         ({"as_published": True}, "as published, the user is asked before the search"),
+        (
+            {"table": TINY, "min_asks": 4, "max_asks": 4},
+            "--min-asks 4: agent asks once a turn, and has 4, the last of which answers: add --max-turns 5",
+        ),
         ({"tools": ("search", "ask")}, "--tools: whether the agent may ask is said with --ask during"),
     ],
 )

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import web
-from asking_runs import ANSWER, INTENT, QUERY, SEARCH, Models, asked_run, asking, completion
+from asking_runs import ANSWER, INTENT, QUERY, SEARCH, Models, asked_run, asking
 from audited_runs import Record, copied, plant, write
 from custom_roles import script
+from typed_commands import cts_in
 
 from cts_async.engine.journal import read_records
 from cts_async.errors import InputError
@@ -34,23 +34,13 @@ async def find(view, llm, search, visit, ask):
 """
 
 
-class Players(Models):
-    """Models of which one rewrites a query, too."""
-
-    async def serve(self, request: web.Request) -> web.StreamResponse:
-        body = await request.json()
-        if "<qa_pairs>" in body["messages"][-1]["content"]:
-            return completion(f"{QUERY} in winter")
-        return await super().serve(request)
-
-
 def made(folder: Path, turns: list[str], **options: Any) -> Path:
     folder.mkdir()
     if options.get("ask", ("during",)) != ("during",):
         questions = folder / "gpt.jsonl"
         questions.write_text('{"id": "1", "questions": ["Which season?", "Which car?"]}\n')
         options |= {"models": ("local",), "ks": (2,), "given_questions": (questions,)}
-    return asked_run(folder, Players(turns, lambda question: REPLIES.get(question, "unknown")), **options)
+    return asked_run(folder, Models(turns, lambda question: REPLIES.get(question, "unknown")), **options)
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +92,19 @@ def test_untouched_runs_of_every_kind_are_held(runs: dict[str, Path]) -> None:
     for name, run in runs.items():
         audit = audit_run(run)
         assert (audit.findings, audit.n_held) == ([], 1), name
+
+
+def test_agent_may_write_replies_behind_the_query_that_it_was_given(tmp_path: Path) -> None:
+    """Of s01 the query ends with "times and fares", and the reply begins with "from North Quay"."""
+    command = "run --all baseline -m baseline -k 2 --ask both --no-orig --limit 4 -q"
+    assert cts_in(tmp_path, *command.split()).returncode == 0
+    (run,) = (tmp_path / "runs").iterdir()
+    asked = [
+        record for record in read_records(run / "steps.jsonl") if record["step"] == "search/tool/5/query/1"
+    ]
+    assert "times and fares from North Quay" in asked[0]["request"]["query"]
+    audit = audit_run(run)
+    assert (audit.findings, audit.n_held) == ([], 4)
 
 
 # --- Planted in the journal

@@ -11,6 +11,7 @@ from cts_async.protocol.audit.text import (
     Secret,
     additions,
     disclosure,
+    joined_ends,
     normalised,
     spelled_numbers,
     stands_in,
@@ -48,6 +49,15 @@ def found(q_star: str, known: list[str], text: str, vocabulary: frozenset[str] =
 )
 def test_text_in_no_answer_is_secret(q_star: str, known: list[str], text: str, spans: list[str]) -> None:
     assert found(q_star, known, text) == spans
+
+
+def test_texts_that_are_known_may_be_written_one_after_the_other() -> None:
+    intent, known = "tram fares for students on night trams", ["tram fares", "for students", "on night"]
+    joined = "tram fares for students on night"
+    assert found(intent, known, joined) == ["fares for students on"]
+    assert found(intent, [*known, *joined_ends(known)], joined) == []
+    assert found(intent, [*known, *joined_ends(known)], f"{joined} trams") == ["night trams"]
+    assert joined_ends(["", "ferry"]) == ["ferry ferry"]
 
 
 def test_vocabulary_excuses_words_but_not_numbers() -> None:

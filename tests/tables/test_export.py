@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asking_runs import ANSWER, SEARCH, Models, asked_run, asking
 from made_runs import Row, made_run
 from typed_commands import cts_in
 from written_files import read_lines
@@ -18,6 +19,7 @@ from cts_async.errors import UsageError
 from cts_async.runs.results import latest_results
 from cts_async.scorer import summarise
 from cts_async.tables.export import export_runs, tagged
+from cts_async.tables.rows import columns
 from cts_async.tagged_text import find_answer
 
 SAMPLE_GOLD = Path(__file__).parents[2] / "data/sample/gold.jsonl"
@@ -308,3 +310,30 @@ def test_runs_without_a_search_have_questions_and_no_candidates(tmp_path: Path) 
     for before, after in zip(*by_status.values(), strict=True):
         assert before["answer"] is None
         assert [before[f"question_{n}"] for n in (1, 2)] == [after[f"question_{n}"] for n in (1, 2)]
+
+
+def test_questions_during_the_search_are_a_table_where_an_agent_asked(tmp_path: Path) -> None:
+    models = Models(
+        [SEARCH, asking("Which season?", "For whom?"), ANSWER],
+        lambda question: "winter" if "season" in question else "unknown",
+    )
+    run = asked_run(tmp_path, models, references=("orig",))
+    (orig,) = [path for path in run.parent.iterdir() if "+ask" not in path.name]
+    rows = cts_async.load(run, orig).asks
+    assert {tuple(row) for row in rows} == {tuple(columns("asks", 0))}
+    assert [(row["n"], row["turn"], row["turns"], row["question"], row["reply"]) for row in rows] == [
+        (1, 2, 3, "Which season?", "winter"),
+        (2, 2, 3, "For whom?", "unknown"),
+    ]
+    assert {(row["system"], row["support"], row["agent"], row["id"]) for row in rows} == {
+        ("orig+ask3", "user", "agent", "1")
+    }
+    export_runs([str(run), str(orig)], "csv", tmp_path / "tables")
+    with (tmp_path / "tables/asks.csv").open(newline="") as file:
+        assert [row["question"] for row in csv.DictReader(file)] == ["Which season?", "For whom?"]
+    export_runs([str(run)], "hf", tmp_path / "dataset")
+    card = (tmp_path / "dataset/README.md").read_text()
+    assert "- config_name: asks\n  data_files: asks.jsonl" in card
+    assert len(list(read_lines(tmp_path / "dataset/asks.jsonl"))) == 2
+    export_runs([str(orig)], "csv", tmp_path / "without")
+    assert not (tmp_path / "without/asks.csv").exists()

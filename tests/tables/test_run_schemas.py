@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asking_runs import ANSWER, SEARCH, Models, asked_run, asking
 from custom_roles import played
 from fake_provider import FakeProvider, Settings
 from golden_world import unpack
@@ -16,9 +17,11 @@ from jsonschema import Draft202012Validator
 from typed_commands import cts_in
 from written_files import write_lines
 
+from cts_async.analysis.summary import summarise_run
 from cts_async.engine.journal import read_records
 from cts_async.runs import manifest
 from cts_async.tables.schemas import run_schemas
+from cts_async.tables.summary import write_summary
 
 SCHEMAS = {name.removesuffix(".schema.json"): json.loads(text) for name, text in run_schemas().items()}
 KINDS = {
@@ -70,6 +73,41 @@ def problems(folder: Path) -> tuple[set[str], list[str]]:
 
 def described_fields(part: type) -> set[str]:
     return {field.alias or name for name, field in vars(part)["__pydantic_fields__"].items()}
+
+
+def test_files_of_runs_that_ask_are_described(tmp_path: Path) -> None:
+    (questions := tmp_path / "gpt.jsonl").write_text('{"id": "1", "questions": ["Which season?"]}\n')
+    turns = [ANSWER, SEARCH, asking("Which season?", "For whom?"), asking("More?"), ANSWER]
+    models = Models(turns, lambda question: "winter" if "season" in question else "unknown")
+    run = asked_run(
+        tmp_path,
+        models,
+        ask=("before", "during", "both"),
+        models=("local",),
+        given_questions=(questions,),
+        inject_at=(0.0, 0.5),
+        max_asks=2,
+        min_asks=1,
+    )
+    write_summary(summarise_run(run))
+    summary = json.loads((run / "summary.json").read_text())
+    # An answer whose judge failed keeps what was asked.
+    (line,) = read_records(run / "results.jsonl")
+    failed = {name: line[name] for name in line if name not in ("nuggets", "restore_score_100")}
+    error = {"step": "judge/lexical", "kind": "http", "message": "500"}
+    write_lines(run / "results.jsonl", line, failed | {"id": "2", "error": error})
+    kinds, found = problems(tmp_path / "runs")
+    assert found == []
+    assert kinds == {"run", "summary", "steps", "results"}
+    assert summary["asks"] == {
+        "n": 2,
+        "per_instance": 2.0,
+        "unknown_share": 0.5,
+        "without_question": 0,
+        "refused": 1,
+        "early_answers": 1,
+    }
+    assert summary["ua_unknown_rate"] is None, "nobody was asked before the search"
 
 
 def test_schema_of_the_manifest_describes_what_its_reader_reads() -> None:

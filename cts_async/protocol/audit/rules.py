@@ -63,7 +63,7 @@ from cts_async.protocol.audit.evidence import (
     texts_in,
 )
 from cts_async.protocol.audit.findings import Finding, Level, Queries
-from cts_async.protocol.audit.text import Secret, additions, disclosure, mark_of_thoughts
+from cts_async.protocol.audit.text import Secret, additions, disclosure, joined_ends, mark_of_thoughts
 from cts_async.records import UNKNOWN
 from cts_async.runs.results import Line, answered, failed
 
@@ -375,7 +375,11 @@ class Rules:
     def _hidden_from_agent(self) -> Secret:
         """What of q* the agent may not have; what the rewritten query adds, `rewrites` judges."""
         public_texts = [self._queries.query, *self._replies.texts()]
-        public_texts += [*self._replies.search_queries(), *self._given_texts, *self._asked.texts]
+        searched = [*self._replies.search_queries(), *self._given_texts]
+        public_texts += [*searched, *self._asked.texts]
+        if self._asked.texts:
+            # It may write what it was told behind its query, and one reply behind the other.
+            public_texts += joined_ends([self._queries.query, *searched, *self._asked.texts])
         return Secret.hidden(self._queries.intent, public_texts, self._run.vocabulary)
 
     # --- Requests of custom roles

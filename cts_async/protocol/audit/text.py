@@ -35,7 +35,7 @@ import tomllib
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from math import ceil
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -210,6 +210,21 @@ def _singles_and_pairs(texts: Iterable[str]) -> tuple[set[str], set[tuple[str, s
         singles.update(units_of_text)
         pairs.update(pairwise(units_of_text))
     return singles, pairs
+
+
+def joined_ends(texts: Sequence[str]) -> list[str]:
+    """Return the end of each text with the beginning of each other one.
+
+    Who has been told all of them may write one after the other: "tram fares" and "for students" have "fares for".
+    """
+    ends: list[str] = []
+    beginnings: list[str] = []
+    for text in texts:
+        units_of_text = unit_texts(text)
+        if units_of_text:
+            beginnings.append(units_of_text[0])
+            ends.append(units_of_text[-1])
+    return [f"{end} {beginning}" for end, beginning in product(ends, beginnings)]
 
 
 @dataclass(frozen=True, slots=True)

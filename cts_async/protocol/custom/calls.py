@@ -227,6 +227,8 @@ class Call:
         with self:
             if self.session is None:
                 raise RejectedError("this agent may not ask the user: --ask during, or both, allows it")
+            if not isinstance(question, str):
+                raise RejectedError(f"the question has to be a text, not {type(question).__name__}")
             text = one_line(question)[:MAX_QUESTION_CHARS]
             if not text:
                 raise RejectedError("the question is empty")

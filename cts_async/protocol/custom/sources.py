@@ -304,6 +304,11 @@ def may_ask_models(player: CustomRole) -> bool:
     return player.kind != "function" or "llm" in tools_taken(load_function(player))
 
 
+def may_ask_user(player: CustomRole) -> bool:
+    """Whether an agent can ask the user: commands and endpoints can, and functions that take `ask`."""
+    return player.kind != "function" or "ask" in tools_taken(load_function(player))
+
+
 @lru_cache(maxsize=1)
 def _plugins() -> dict[str, EntryPoint]:
     """The installed plug-ins by name."""
@@ -476,10 +481,14 @@ def label_players(config: ConfigT, catalogue: Catalogue) -> tuple[ConfigT, Playe
             visit_model=config.visit_model or LEXICAL,
             every_role=None,
         )
-    models = tuple(registry.label(name, "clarifier") for name in config.models)
+    clarifiers = config.models
+    if not config.asks_before_search:
+        # There is no Clarifier: code that plays every role need not have one.
+        clarifiers = tuple(name for name in config.models if not is_custom(name, catalogue))
+    models = tuple(registry.label(name, "clarifier") for name in clarifiers)
     # Where nobody asks, nobody supports: `orig` and `gold` alone need not have the roles. An agent's own questions have
     # to be answered, and nobody rewrites them.
-    converses = bool(config.models or config.given_questions)
+    converses = config.asks_before_search and bool(config.models or config.given_questions)
     support = config.support if converses or config.asks_during_search else None
     answers, rewrites = config.answerer or support, config.rewriter
     if converses:

@@ -5,6 +5,7 @@ An agent has it where its system may ask (`--ask during`): the rules say how oft
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
@@ -99,6 +100,9 @@ def _chinese_wording(rules: AskRules) -> Wording:
     return Wording(description, {"question": "关于用户需求的一个简短问题。"})
 
 
+_YES_NO_EXAMPLE: Final = {"question": "Do you mean the new one?"}
+
+
 class AskTool(Tool):
     """Asks the user, within the rules of a system."""
 
@@ -108,7 +112,7 @@ class AskTool(Tool):
     labels: ClassVar[Mapping[str, TraceLabel]] = {
         "ask": TraceLabel("?", "Question", "提问"),
         REFUSED: TraceLabel("?", "Question not allowed", "未获准的提问"),
-        EARLY: TraceLabel("?", "Answer before the questions that have to be asked", "提问不足时的回答"),
+        EARLY: TraceLabel("?", "Answer sent back", "被退回的回答"),
     }
     parameters: ClassVar[Mapping[str, Mapping[str, Any]]] = {"question": {"type": "string"}}
     wording: ClassVar[Mapping[str, Wording]] = {
@@ -124,6 +128,12 @@ class AskTool(Tool):
         if prompt.endswith(".zh"):
             return _chinese_wording(self.rules)
         return _english_wording(self.rules)
+
+    def prompt_line(self, prompt: str) -> str:
+        if ".small." in prompt and self.rules.replies == "yes-no":
+            # Small models ask as the example does, which yes or no would not answer.
+            return json.dumps({"name": self.name, "arguments": _YES_NO_EXAMPLE})
+        return super().prompt_line(prompt)
 
     def read(self, arguments: Mapping[str, Any]) -> AskCall:
         questions = distinct_texts(first_value(arguments, _QUESTION_KEYS), MAX_QUESTION_CHARS)

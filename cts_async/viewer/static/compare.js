@@ -5,7 +5,7 @@ import { marked } from "./diff.js";
 import { fill, h, untrusted, visible } from "./dom.js";
 import { NONE, signed, weight } from "./format.js";
 import { crumbs } from "./header.js";
-import { answer, conversation, failure, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
+import { answer, conversation, couldAsk, failure, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
 import { beginning } from "./longtext.js";
 import { letters, matrixBrowser } from "./matrix.js";
 import { coverage, nuggetText, where, worth } from "./nuggets.js";
@@ -89,7 +89,7 @@ function layout(query, all, signal) {
   const rewrites = (page) => page.rewritten_query;
   fill(body,
     row(all, "scores", "scores", (page) => page.scores.length || page.error || page.judge_errors.length, outcome),
-    row(all, "questions", "conversation", (page) => page.turns.length, conversation),
+    row(all, "questions", "conversation", couldAsk, conversation),
     row(all, "rewrite", "searched", (page) => rewrites(page) !== null, beside(all, t("rewritten"), rewrites, rewritten)),
     row(all, "search", "search", searched, search),
     row(all, "answer", "answer", (page) => page.answer !== null, beside(all, t("answer"), (page) => page.answer, answer)),

@@ -4,7 +4,7 @@ import { address, get, SERVED } from "./api.js";
 import { fill, h, untrusted, visible } from "./dom.js";
 import { count, dollars, duration, NONE, size } from "./format.js";
 import { crumbs } from "./header.js";
-import { answer, conversation, failure, further, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
+import { answer, conversation, couldAsk, failure, further, queries, rewritten, titleOf, verdicts } from "./instance_parts.js";
 import { beginning, pieces } from "./longtext.js";
 import { lossSummary, nuggetTable } from "./nuggets.js";
 import {
@@ -75,10 +75,11 @@ function layout(page, signal) {
 function sectionsOf(page, signal) {
   const picks = page.mode === "select";
   const asked = t(picks ? "offeredQueries" : "conversation");
-  const searched = t(page.turns.length && !picks ? "rewritten" : "searched");
+  const isRewritten = page.turns.length && !picks && page.injected_turn === undefined;
+  const searched = t(isRewritten ? "rewritten" : "searched");
   return [
     ["queries", t("queries"), queries(page)],
-    page.turns.length ? ["questions", asked, conversation(page)] : null,
+    couldAsk(page) ? ["questions", asked, conversation(page)] : null,
     page.further.length ? ["further", t("further"), further(page)] : null,
     page.rewritten_query !== null ? ["rewrite", searched, rewritten(page)] : null,
     page.trace_turns || page.search ? ["search", t("search"), traceView(page, signal)] : null,

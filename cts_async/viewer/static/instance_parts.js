@@ -4,6 +4,7 @@ import { fill, h, untrusted, visible } from "./dom.js";
 import { isLong, longText, passage } from "./longtext.js";
 import { coverageStrip } from "./nuggets.js";
 import { caveatNotes, contradictionNotes, copyButton, facts, restrictionNotes, scoreBar } from "./parts.js";
+import { eventAt, href } from "./route.js";
 import { t } from "./words.js";
 
 /** What an instance is called: its underspecified query, or what there is instead. */
@@ -64,11 +65,44 @@ export function failure(error) {
 
 // --- Questions and answers
 
-// However the user put it, a line of results has this for it.
-const UNKNOWN = "unknown";
+// However the user put it, a line of results has these words for it.
+const UNKNOWN = { unknown: "unknown", "i don't know": "dontKnow" };
 
-/** All turns, in order. */
-export function conversation({ turns, mode }) {
+/** Whether the user was asked, or could have been: `asks` are questions of an agent that may ask in its search. */
+export const couldAsk = ({ turns, asks }) => turns.length > 0 || asks !== undefined;
+
+/** What was asked before the search and during it; of an agent that may not ask the former alone. */
+export function conversation(page) {
+  const before = page.turns.length ? turnsBefore(page) : null;
+  if (page.asks === undefined) return [before, givenLater(page)];
+  const during = page.asks.length ? turnsDuring(page) : h("p", { class: "muted" }, t("nothingAsked"));
+  return [
+    before ? [h("h3", { class: "when" }, t("beforeSearch")), before] : null,
+    h("h3", { class: "when" }, t("duringSearch")), during,
+  ];
+}
+
+/** When the agent was given these answers, where they were not rewritten into its query. */
+function givenLater({ injected_turn }) {
+  if (injected_turn === undefined) return null;
+  const words = injected_turn ? t("givenBefore", { n: injected_turn }) : t("givenNever");
+  return h("p", { class: "muted" }, words);
+}
+
+/** The questions of the agent with the replies, by turn; the turn leads to its place in the search. */
+function turnsDuring({ run, id, asks, agent_turns }) {
+  const byTurn = new Map();
+  for (const ask of asks) byTurn.set(ask.turn, [...(byTurn.get(ask.turn) ?? []), ask]);
+  const place = (turn, event) => {
+    const words = agent_turns ? t("turnOf", { n: turn, all: agent_turns }) : t("turn", { n: turn });
+    return event === null ? words : h("a", { href: href("/instance", { run, id, at: eventAt(event) }) }, words);
+  };
+  return h("ol", { class: "talk" }, [...byTurn].map(([turn, asked]) => h("li", { class: "turn" },
+    h("h4", {}, place(turn, asked[0].event)),
+    asked.map((ask) => [bubble("asks", t("agent"), ask.question), reply(ask.reply)]))));
+}
+
+function turnsBefore({ turns, mode }) {
   const byTurns = mode !== "at-once";
   return h("ol", { class: "talk" }, turns.map((turn) => h("li", { class: "turn" },
     byTurns ? h("h3", {}, t("turn", { n: turn.n })) : null,
@@ -102,9 +136,9 @@ function exchanged(turn) {
 }
 
 function reply(answer) {
-  if (answer !== UNKNOWN) return bubble("replies", t("user"), answer);
+  if (!Object.hasOwn(UNKNOWN, answer)) return bubble("replies", t("user"), answer);
   return h("div", { class: "bubble replies unknown" },
-    h("span", { class: "who" }, t("user")), h("p", {}, h("span", { "aria-hidden": "true" }, "∅ "), t("unknown")));
+    h("span", { class: "who" }, t("user")), h("p", {}, h("span", { "aria-hidden": "true" }, "∅ "), t(UNKNOWN[answer])));
 }
 
 function bubble(side, who, text) {

@@ -12,7 +12,7 @@ import { language, t } from "./words.js";
 const SYMBOLS = {
   think: "…", invalid: "!",
   repeated: "↻", made_up: "✂", invented: "✎", dropped: "−", cut: "✄", unanswered: "∅", forced: "▸", answer: "✓",
-  model: "✦", reported: "›", source: "▤",
+  injected: "⊕", model: "✦", reported: "›", source: "▤",
 };
 const FOLDED = 600;
 const LONG = 12;
@@ -41,10 +41,12 @@ function labelOf(tools, kind) {
 function figures({ search, tools }) {
   const shown = ["model_calls", "searches", "visits"].filter((name) => typeof search[name] === "number");
   const others = Object.entries(search.others ?? {}).filter(([, n]) => typeof n === "number");
+  // Named as the events that they count are.
+  const refused = [["ask_refused", search.asks_refused], ["early_answer", search.early_answers]].filter(([, n]) => n > 0);
   const forced = search.forced ? [t("forced"), t("yes")] : null;
   return facts([
     ...shown.map((name) => [t(name), count(search[name])]),
-    ...others.map(([tool, n]) => [labelOf(tools, tool), count(n)]),
+    ...[...others, ...refused].map(([tool, n]) => [labelOf(tools, tool), count(n)]),
     forced,
   ]);
 }

@@ -9,10 +9,11 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
-from asking_runs import INTENT, QUERY, Models, asked_run, endpoint_run
+from asking_runs import INTENT, QUERY, Models, asked_run, endpoint_run, planned
 from custom_roles import command, script
 
 from cts_async.engine.journal import read_records
+from cts_async.errors import UsageError
 
 FUNCTION = """
 async def find(view, search, visit, ask):
@@ -107,6 +108,38 @@ def test_function_that_takes_ask_is_told_so_where_it_may_not(tmp_path: Path) -> 
     assert line["answer"] == "this agent may not ask the user: --ask during, or both, allows it"
     assert "asks" not in line
     assert models.user == []
+
+
+def test_function_without_ask_is_refused_where_it_is_to_ask(tmp_path: Path) -> None:
+    agent = f"{script(tmp_path, 'find.py', 'def find(view, search): return view.query')}:find"
+    with pytest.raises(
+        UsageError, match="find: takes no `ask`, and so cannot ask the user during its search"
+    ):
+        planned(tmp_path, agent=agent)
+    assert planned(tmp_path, agent=agent, ask=("never",), references=("orig",)).systems
+
+
+ASKS_NO_TEXT = """
+async def find(view, ask):
+    said = []
+    for question in (None, 7, ["A?", "B?"], "  "):
+        try:
+            said.append((await ask(question)).reply)
+        except Exception as error:
+            said.append(str(error))
+    return "; ".join(said)
+"""
+
+
+def test_question_that_is_no_text_is_refused_and_not_counted(tmp_path: Path) -> None:
+    agent = f"{script(tmp_path, 'find.py', ASKS_NO_TEXT)}:find"
+    models = Models([])
+    line = line_of(asked_run(tmp_path, models, agent=agent))
+    assert line["answer"] == (
+        "the question has to be a text, not NoneType; the question has to be a text, not int; "
+        "the question has to be a text, not list; the question is empty"
+    )
+    assert (line["asks"], line["search"]["turns"], models.user) == ([], 1, [])
 
 
 async def _asks_wrongly(request: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -205,3 +238,25 @@ def test_interrupted_call_asks_the_user_nothing_again(tmp_path: Path) -> None:
     assert line_of(run) == line
     (asked,) = again.user
     assert "For whom?" in asked[-1]["content"]
+
+
+ROLES = """
+from cts_async import role
+
+@role("agent")
+async def find(view, ask):
+    return (await ask("Which season?")).reply
+
+@role("answerer")
+def know(view):
+    return "in winter"
+"""
+
+
+@pytest.mark.parametrize("support", [None, "know"])
+def test_code_that_asks_needs_neither_clarifier_nor_rewriter(tmp_path: Path, support: str | None) -> None:
+    lab = str(script(tmp_path, "lab.py", ROLES))
+    options: dict[str, Any] = {"models": (lab,), "every_role": lab, "agent": None, "support": None}
+    if support is not None:
+        options = {"agent": f"{lab}:find", "support": f"{lab}:{support}"}
+    assert line_of(asked_run(tmp_path, Models([]), **options))["answer"] == "in winter"
