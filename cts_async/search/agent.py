@@ -564,8 +564,16 @@ class Agent:
             history.request,
             key_on=history.key,
             notes=history.notes,
+            repeated_chars=self._repeated_chars(history, must_answer=must_answer),
         )
         return await self.model.ask(ctx, call)
+
+    def _repeated_chars(self, history: History, *, must_answer: bool) -> int:
+        """How much of the last message the next turn repeats: all of it, or none where it would differ there."""
+        # The last turn has no successor, and a reminder stands at the end of the newest message only.
+        if must_answer or self.settings.repeat_question or not self.model.spec.cache_marks:
+            return 0
+        return len(history.sent_messages[-1]["content"])
 
     async def _call_tools(
         self,
