@@ -28,6 +28,7 @@ BY_NAME = (
     "matching",
     "agent_switches",
     "coverage",
+    "cached_tokens",
     "power",
     "viewer",
     "workers",

@@ -140,6 +140,7 @@ def run(
     budget: Budget | None = None,
     in_flight: int | None = None,
     max_outage_s: float = 900.0,
+    cheap: bool = False,
     retry_failed: bool = False,
     sync: bool = False,
     seed: int = 0,
@@ -211,6 +212,7 @@ def run(
         budget: {"max_usd": 5}, also "max_tokens", "max_calls" and "deadline" (seconds since 1970)
         in_flight: most instances that are worked on at once
         max_outage_s: how long a provider may be down
+        cheap: ask models in their cheaper, slower tier (flex, batch-chat), if they have one
         retry_failed: try again what failed permanently
         sync: force every step to the disk
         seed: random seed
@@ -276,6 +278,7 @@ def judge(
     budget: Budget | None = None,
     in_flight: int | None = None,
     max_outage_s: float = 900.0,
+    cheap: bool = False,
     retry_failed: bool = False,
     sync: bool = False,
     seed: int = 0,
@@ -307,7 +310,7 @@ def judge(
         new, reuse, no_reuse, share_sampled
 
     The execution, as in `run`:
-        budget, in_flight, max_outage_s, retry_failed, sync, seed, quiet, verbose, log_file, command
+        budget, in_flight, max_outage_s, cheap, retry_failed, sync, seed, quiet, verbose, log_file, command
     """
     # All parameters by their names, before there is any other variable.
     options = dict(locals())

@@ -78,6 +78,8 @@ class CommandConfig:
     """Folders of the user's prompts: DIR for all roles, or NAME=DIR for those played by MODEL@NAME."""
     limit: int | None = None
     """Only the first so many instances (of `cts judge`: answers of each system)."""
+    cheap: bool = False
+    """Ask every model in its cheapest tier of the ordinary call, which may be slow; one without such a tier live."""
     max_outage_s: float = 900.0
     budget: BudgetConfig = BudgetConfig()
     in_flight: int | None = None
@@ -595,7 +597,9 @@ def line_of(path: Path, table: str, key: str) -> int | None:
         if header:
             header_name = re.sub(r"[\s\"']", "", header[1])
             inside = header_name == table
-            if header_name in (table, f"{table}.{name}"):
+            # Of the headers that the key stands below, the last is the nearest: [models.NAME.tiers.flex].
+            below_table = header_name == table or header_name.startswith(f"{table}.")
+            if below_table and f"{table}.{key}.".startswith(f"{header_name}."):
                 header_number = number
         elif inside and field.match(line):
             return number

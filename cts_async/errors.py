@@ -7,6 +7,7 @@
     ├── StepError                     one instance fails; the run continues (exit 1)
     │   ├── TransientError            worth a retry: retry_after_s
     │   │   ├── RateLimited           the provider refused because of its limits
+    │   │   │   └── NoCapacity        a slower, cheaper tier has no room at the moment: a wait, not a failure
     │   │   ├── TimedOut              no complete reply in time
     │   │   └── NoFreeDescriptor      this process may open nothing more; the provider has no part in it
     │   ├── Unanswered            a search ended without an answer, and none was demanded
@@ -154,6 +155,23 @@ class RateLimited(TransientError):
     """The provider refuses for now because of its limits; this says nothing about its health."""
 
     kind = "rate_limited"
+
+
+class NoCapacity(RateLimited):
+    """A slower, cheaper tier has no capacity at the moment; the request may be repeated for `patience_s` seconds."""
+
+    kind = "no_capacity"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        patience_s: float,
+        retry_after_s: float | None = None,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(message, retry_after_s=retry_after_s, status=status)
+        self.patience_s = patience_s
 
 
 class TimedOut(TransientError):

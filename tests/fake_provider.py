@@ -32,6 +32,7 @@ from typing import Any, Literal, Self
 
 import orjson
 from aiohttp import web
+from fake_cache import PrefixCache
 from fake_limits import Allowance, RetryAfter, ServerLimits, Verdict, ask_to_wait
 from fake_roles import ROLES, call_of_tool, role_of, say
 
@@ -63,11 +64,26 @@ class Said:
     reasoning: str = ""
     tool: tuple[str, dict[str, str]] | None = None
     """The tool it calls, with its arguments, in the place of a text."""
+    cached: int = 0
+    written: int = 0
+    """Of the tokens in, those read from the cache and those written to it at a price of their own."""
+    tier: str = ""
+
+
+def plain_messages(asked: Mapping[str, Any]) -> list[dict[str, str]]:
+    """A request's messages, of which some may be blocks that end where a cache is to keep what comes before."""
+    messages: list[dict[str, str]] = []
+    for message in asked["messages"]:
+        if isinstance(message["content"], list):
+            text = "".join(block.get("text", "") for block in message["content"])
+            message = {**message, "content": text}
+        messages.append(message)
+    return messages
 
 
 def conversation(asked: Mapping[str, Any]) -> list[dict[str, str]]:
     """A request's messages in OpenAI's form; the first are instructions, if only empty ones."""
-    messages: list[dict[str, str]] = asked["messages"]
+    messages = plain_messages(asked)
     if messages and messages[0]["role"] == "system":
         return messages
     return [{"role": "system", "content": asked.get("system", "")}, *messages]
@@ -94,7 +110,7 @@ def problem_in(api: Api, asked: Mapping[str, Any], headers: Mapping[str, str]) -
         return "messages: roles must alternate, beginning with user"
     if roles[-1] != "user":
         return "This model does not support assistant message prefill. The conversation must end with a user message."
-    if not all(message["content"].strip() for message in asked["messages"]):
+    if not all(message["content"].strip() for message in plain_messages(asked)):
         return "messages: text content blocks must be non-empty"
     return ""
 
@@ -126,12 +142,17 @@ def _chat_completion(said: Said) -> dict[str, Any]:
             "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
         }
         choice["finish_reason"] = "tool_calls"
-    usage = {
+    usage: dict[str, Any] = {
         "prompt_tokens": said.used[0],
         "completion_tokens": said.used[1],
         "total_tokens": sum(said.used),
     }
-    return {"model": said.model, "choices": [choice], "usage": usage}
+    if said.cached:
+        usage["prompt_tokens_details"] = {"cached_tokens": said.cached}
+    body = {"model": said.model, "choices": [choice], "usage": usage}
+    if said.tier:
+        body["service_tier"] = said.tier
+    return body
 
 
 def _message(said: Said) -> dict[str, Any]:
@@ -147,9 +168,9 @@ def _message(said: Said) -> dict[str, Any]:
         "stop_reason": {"stop": "end_turn", "length": "max_tokens", "refused": "refusal"}[said.ending],
         "stop_sequence": None,
         "usage": {
-            "input_tokens": said.used[0],
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
+            "input_tokens": said.used[0] - said.cached - said.written,
+            "cache_creation_input_tokens": said.written,
+            "cache_read_input_tokens": said.cached,
             "output_tokens": said.used[1],
         },
     }
@@ -189,6 +210,12 @@ class Settings:
     refusing_model: str = ""  # only this model does
     refuses_about: str = ""  # only requests that contain this
     keep: bool = False  # the messages of every request
+    caches: int = 0
+    """The fewest tokens of a prefix that it caches, see fake_cache; 0: it caches nothing. Providers have 1,024."""
+    served_tier: str = ""  # what replies call their service_tier; the one asked for if empty
+    refused_tier: str = ""  # a tier that no model here has: 400
+    no_capacity: int = 0
+    """How many requests in a tier are refused for capacity, the first ones."""
     seed: int = 0
 
 
@@ -203,6 +230,7 @@ class Seen:
     retry_at: float | None = None  # when the same request may come again, if the answer said so
     messages: list[dict[str, str]] | None = None
     temperature: float | None = None
+    tier: str = ""
 
 
 # --- What can go wrong ---
@@ -255,7 +283,7 @@ def outage_of(settings: Settings, age_s: float) -> tuple[OutageKind, float] | No
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """A request read: its role, and the answer there would be without faults."""
 
     digest: str
@@ -268,13 +296,27 @@ class _Asked:
     tools: tuple[str, ...] = ()
     """Names of the tools that the model is offered."""
     temperature: float | None = None
+    tier: str = ""
+    mark: int | None = None
+    """Where the cache is told that what comes before will be repeated, in bytes; None: nowhere."""
+
+    @property
+    def text(self) -> bytes:
+        return "".join(message["content"] or "" for message in self.messages).encode()
 
     @property
     def input_tokens(self) -> int:
         return sum(len((message["content"] or "").encode()) for message in self.messages) // 4
 
-    def completion(self, settings: Settings, fault: str) -> tuple[bytes, int]:
-        """The body of the answer, and all tokens charged for it."""
+    @property
+    def is_cached(self) -> bool:
+        """Whether a cache has anything to do with it: the messages API caches nothing without a mark."""
+        return self.api == "openai" or self.mark is not None
+
+    def completion(
+        self, settings: Settings, fault: str, cached: tuple[int, int] = (0, 0)
+    ) -> tuple[bytes, int]:
+        """The body of the answer, and all tokens charged for it; `cached` were read from, and written to, a cache."""
         text = say(self.role, self.messages, settings.unknown_share)
         if fault in CONTENT_FAULTS:
             text = CONTENT_FAULTS[fault][1](text)
@@ -286,15 +328,17 @@ class _Asked:
         refused = refused and any(settings.refuses_about in one["content"] for one in self.messages)
         ending = "length" if fault == "length" else "refused" if refused else "stop"
         tool = call_of_tool(self.messages, self.tools)
-        said = Said(settings.served_model or self.model, text, ending, used, thoughts, tool)
+        tier = (settings.served_tier or self.tier) if self.tier else ""
+        model = settings.served_model or self.model
+        said = Said(model, text, ending, used, thoughts, tool, *cached, tier)
         return orjson.dumps(completion(self.api, said)), sum(used)
 
 
-def _read(path: str, headers: Mapping[str, str], body: bytes) -> _Asked:
+def read_request(path: str, headers: Mapping[str, str], body: bytes) -> Asked:
     asked, api = orjson.loads(body), api_of(path)
     problem = problem_in(api, asked, headers)
     messages = conversation(asked)
-    return _Asked(
+    return Asked(
         digest_of(body),
         role_of(messages[1]["content"]),
         messages,
@@ -304,7 +348,23 @@ def _read(path: str, headers: Mapping[str, str], body: bytes) -> _Asked:
         problem,
         tuple(tool["function"]["name"] for tool in asked.get("tools", ())),
         asked.get("temperature"),
+        asked.get("service_tier", ""),
+        mark_in(asked),
     )
+
+
+def mark_in(asked: Mapping[str, Any]) -> int | None:
+    """Bytes before the last mark for the cache in a request to the messages API; None without one."""
+    n_bytes, mark = len(asked.get("system", "").encode()), None
+    for message in asked["messages"]:
+        blocks = message["content"]
+        if not isinstance(blocks, list):
+            blocks = [{"text": blocks or ""}]
+        for block in blocks:
+            n_bytes += len(block.get("text", "").encode())
+            if "cache_control" in block:
+                mark = n_bytes
+    return mark
 
 
 # --- The server ---
@@ -322,6 +382,7 @@ class FakeProvider:
         self.in_flight = self.max_in_flight = 0
         self.url = ""
         self._limits: dict[str, ServerLimits] = {}
+        self._cache = PrefixCache()
         app = web.Application(client_max_size=1 << 26)
         for path in (CHAT, MESSAGES):
             app.router.add_post(path, self._chat)
@@ -364,9 +425,11 @@ class FakeProvider:
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         now, settings = time.monotonic(), self.settings
-        asked = _read(request.path, request.headers, await request.read())
+        asked = read_request(request.path, request.headers, await request.read())
         kept = asked.messages if settings.keep else None
-        seen = Seen(asked.digest, asked.role, now, messages=kept, temperature=asked.temperature)
+        seen = Seen(
+            asked.digest, asked.role, now, messages=kept, temperature=asked.temperature, tier=asked.tier
+        )
         self.in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self.in_flight)
         try:
@@ -389,7 +452,7 @@ class FakeProvider:
             await asyncio.sleep(min(left_s, self.settings.hang_s))
         return _dropped(request)
 
-    async def _received(self, request: web.Request, asked: _Asked, seen: Seen) -> web.StreamResponse:
+    async def _received(self, request: web.Request, asked: Asked, seen: Seen) -> web.StreamResponse:
         """What becomes of a request while the provider is up: keys first, then limits, then faults."""
         if self.settings.key and asked.key != self.settings.key:
             seen.fault = "401"
@@ -397,6 +460,14 @@ class FakeProvider:
         if asked.problem:
             seen.fault = "400"
             return _refusal(asked.api, 400, asked.problem, "invalid_request_error")
+        if asked.tier and asked.tier == self.settings.refused_tier:
+            seen.fault = "400"
+            problem = f"Invalid service_tier argument: {asked.tier} is not available for this model"
+            return _refusal(asked.api, 400, problem, "invalid_request_error")
+        if asked.tier and self.settings.no_capacity > 0:
+            self.settings.no_capacity -= 1
+            seen.fault = "429"
+            return _refusal(asked.api, 429, "Resource Unavailable", "resource_unavailable")
         limits = self._account(asked.key)
         verdict = limits.arrive(seen.at, asked.input_tokens)
         if not verdict.ok:
@@ -416,18 +487,24 @@ class FakeProvider:
         return self._limits[key]
 
     async def _sent(
-        self, request: web.Request, asked: _Asked, seen: Seen, limits: ServerLimits, verdict: Verdict
+        self, request: web.Request, asked: Asked, seen: Seen, limits: ServerLimits, verdict: Verdict
     ) -> web.StreamResponse:
         settings, digest, nth = self.settings, asked.digest, self.counts[asked.digest]
         seen.fault = fault_of(settings, seen.role, digest, nth)
         self.counts[digest] += 1
+        cached = (0, 0)
+        if settings.caches and asked.is_cached:
+            self._cache.min_tokens = settings.caches
+            cached = self._cache.find(asked.text, time.monotonic(), asked.mark)
         await asyncio.sleep(latency_of(settings, digest, nth))
         if seen.fault == "hang":
             await asyncio.sleep(settings.hang_s)
             return _dropped(request)
         if seen.fault in STATUS_FAULTS:
             return self._busy(asked.api, seen)
-        data, tokens = asked.completion(settings, seen.fault)
+        if settings.caches and asked.is_cached:
+            self._cache.keep(asked.text, time.monotonic(), asked.mark)
+        data, tokens = asked.completion(settings, seen.fault, cached)
         limits.settle(time.monotonic(), asked.input_tokens, tokens)
         if seen.fault in PAID:
             self.paid[digest] += 1

@@ -151,24 +151,6 @@ ANSWERS = "a92dd29ecc23c77a864e251d91e061c1"
 """Digest of the answers of orig and gold by version 1 of the baseline."""
 
 
-def test_audit_lets_it_search_for_a_rewritten_query_with_a_reply_behind_it(tmp_path: Path) -> None:
-    """Of s01 the rewritten query ends with "fares", and a reply begins with "from": q* has "fares from"."""
-    runs = cts_async.run(
-        "baseline",
-        (2,),
-        every_role="baseline",
-        references=(),
-        ask=("both",),
-        limit=1,
-        runs_dir=tmp_path,
-        quiet=True,
-    )
-    (row,) = runs.instances
-    assert row["rewritten_query"].endswith("times and fares")
-    (run,) = tmp_path.iterdir()
-    assert audit_run(run).n_held == 1
-
-
 def test_every_question_helps_on_the_sample_world(tmp_path: Path) -> None:
     """orig < one question <= two <= three < the intent itself; the interval of gold - orig is above 0.
 

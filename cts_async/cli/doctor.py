@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Final
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -25,7 +25,7 @@ from cts_async.tables.output import print_json
 
 if TYPE_CHECKING:
     from cts_async.llm.apis import Reply
-    from cts_async.llm.catalog import Catalogue, ModelSpec
+    from cts_async.llm.catalog import Catalogue, ModelSpec, Tier
     from cts_async.llm.model import Client
     from cts_async.search.catalog import EngineSpec, ReaderSpec, SearchCatalogue
 
@@ -72,6 +72,10 @@ def doctor(
             **options.PLAYER,
         ),
     ] = None,
+    cheap: Annotated[
+        bool,
+        typer.Option("--cheap", help="Ask in the model's cheaper tier, and say which one the reply names."),
+    ] = False,
     config: options.ConfigFile = None,
     trust_config: options.TrustConfig = False,
     as_json: options.AsJson = False,
@@ -88,11 +92,15 @@ def doctor(
     file, user = options.config_file(config), user_config_file(os.environ)
     catalogue, tools = load_catalogue(user, file), load_search(user, file)
     # A question sends a key: a folder's cts.toml needs the same consent as in a run.
-    models = [catalogue.resolve(name, os.environ) for name in ask or ()]
+    asked = replace(catalogue, cheap=cheap)
+    models = [asked.resolve(name, os.environ) for name in ask or ()]
     options.check_keys(file, options.config_consent(config, trust_config), models, user, players=ask or ())
     # Models that were named come first: the other checks take seconds, and forty lines.
     findings: list[CheckResult] = []
     for spec in models:
+        if cheap and not spec.tier:
+            text = "has no cheaper tier of the ordinary call: asked live"
+            findings.append(CheckResult(f"tier {spec.name}", None, text))
         findings += _check_by_asking(spec, os.environ)
     if not as_json:
         _print(findings)
@@ -230,7 +238,12 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[CheckR
             yield CheckResult(f"model {name}", None, str(error))
     # Several models share a host: each address is tried once.
     remote = [spec for spec in specs.values() if not spec.embedded]
-    reached = run_async(_reach, {spec.base_url: spec for spec in remote}, environ)
+    by_address = {spec.base_url: spec for spec in remote}
+    for spec in remote:
+        for tier in spec.tiers.values():
+            if tier.base_url:
+                by_address[tier.base_url] = replace(spec, base_url=tier.base_url)
+    reached = run_async(_reach, by_address, environ)
     for spec in remote:
         missing = catalogue.missing_variables(spec.name, environ, keys_only=True)
         reachable, endpoint = reached[spec.base_url]
@@ -241,6 +254,11 @@ def _models(catalogue: Catalogue, environ: Mapping[str, str]) -> Iterator[CheckR
         facts = [_key_fact(spec, missing[0] if missing else None), endpoint]
         if spec.address_hint:
             facts.append(spec.address_hint)
+        for name, tier in spec.tiers.items():
+            if tier.base_url and name != spec.tier:
+                facts.append(f"tier {name}: {reached[tier.base_url][1]}")
+        if spec.tier:
+            facts.append(f"asked in the tier {spec.tier}")
         yield CheckResult(f"model {spec.name}", ready, f"{spec.model}: {'; '.join(facts)}")
 
 
@@ -320,16 +338,35 @@ def _check_by_asking(spec: ModelSpec, environ: Mapping[str, str]) -> Iterator[Ch
 
     name = f"ask {spec.name}"
     try:
-        answer, cut = run_async(_question, spec, environ)
+        answer, served_tier, cut = run_async(_question, spec, environ)
     except CTSError as error:
         yield CheckResult(name, False, str(error))
         return
     yield CheckResult(name, True, f"answers: {answer!r}")
+    if spec.asked_tier is not None:
+        yield _check_tier(spec, spec.asked_tier, served_tier)
     if cut:
         yield cut
 
 
-async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> tuple[str, CheckResult | None]:
+def _check_tier(spec: ModelSpec, tier: Tier, served: str) -> CheckResult:
+    """Say whether a reply was served in the tier that it was asked for in, by its own word."""
+    from cts_async.llm.model import printable_name
+
+    name = f"tier {spec.name}"
+    share = f"at {tier.price:.0%} of the price"
+    if not tier.named_in_reply:
+        return CheckResult(name, True, f"{spec.tier} {share}, by its address {spec.base_url}")
+    if served == tier.named_in_reply:
+        return CheckResult(name, True, f"the reply was served in {spec.tier}, {share}")
+    word = f"the reply names the tier {printable_name(served)}"
+    if not served:
+        word = "the reply names no tier"
+    return CheckResult(name, None, f"asked in {spec.tier}, but {word}: such replies are priced in full")
+
+
+async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> tuple[str, str, CheckResult | None]:
+    """The answer to the test question, the tier that served it by its own word, and what a long prompt shows."""
     from contextlib import AsyncExitStack
 
     from cts_async.llm.json_text import split_thoughts
@@ -347,19 +384,26 @@ async def _question(spec: ModelSpec, environ: Mapping[str, str]) -> tuple[str, C
         answer = split_thoughts(reply.text)[1].strip()[:80]
         # The embedded model's context is known, and a long prompt takes it a minute.
         if spec.embedded:
-            return answer, None
+            return answer, reply.tier, None
         if reply.usage is None or reply.usage.input_tokens <= 0:
-            return answer, CheckResult(f"long prompt {spec.name}", None, f"{UNTOLD}: it reports no usage")
-        return answer, await _long_prompt(client, spec, reply.usage.input_tokens)
+            return (
+                answer,
+                reply.tier,
+                CheckResult(f"long prompt {spec.name}", None, f"{UNTOLD}: it reports no usage"),
+            )
+        return answer, reply.tier, await _long_prompt(client, spec, reply.usage.input_tokens)
 
 
 async def _chat(client: Client, spec: ModelSpec, question: str) -> Reply:
     from cts_async.llm.apis import ChatRequest
 
     message = {"role": "user", "content": question}
+    params: Mapping[str, Any] = {}
+    if spec.asked_tier is not None:
+        params = spec.asked_tier.params
     while True:
         try:
-            return await client.chat(spec, ChatRequest((message,)))
+            return await client.chat(spec, ChatRequest((message,), params))
         except ParameterRefused:  # the client omits that parameter from now on
             continue
 

@@ -510,6 +510,14 @@ class CommandOptions:
     config_file: ConfigFile
     trust_config: TrustConfig = False
     prompts: Prompts
+    cheap: Annotated[
+        bool,
+        option(
+            MODELS,
+            "--cheap",
+            help="Ask models in their cheaper, slower tier (flex, batch-chat), if they have one. See cts models.",
+        ),
+    ]
     max_usd: Annotated[
         float | None,
         option(

@@ -19,9 +19,31 @@ class Usage:
 
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
+    """Those of the input that were read from the provider's cache."""
+    cache_write_tokens: int = 0
+    """Those of the input that were written to it, where that has a price of its own."""
+    tiers: tuple[tuple[str, Usage], ...] = ()
+    """What of all this was charged in a tier other than the ordinary one, by its name, which may come twice."""
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens)
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.tiers + other.tiers,
+        )
+
+    def in_tier(self, tier: str) -> Usage:
+        """The same tokens, all charged in a tier."""
+        return Usage(
+            self.input_tokens,
+            self.output_tokens,
+            self.cached_tokens,
+            self.cache_write_tokens,
+            ((tier, self),),
+        )
 
     @property
     def total(self) -> int:

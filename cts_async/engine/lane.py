@@ -28,6 +28,7 @@ from cts_async.engine.events import (
 from cts_async.engine.overload import Circuit, ConcurrencyWindow, ForbiddenSteps, LimitedSteps
 from cts_async.engine.ratelimit import Quotas
 from cts_async.errors import (
+    NoCapacity,
     NoFreeDescriptor,
     ProviderDown,
     ProviderGone,
@@ -429,13 +430,19 @@ class Lane:
         """Stop where all requests have been refused for longer than an outage may last, however few they are."""
         self._limited.refused(now, step_key, self._account.sent)
         lasted_s = self._limited.lasted_s(now)
-        if lasted_s > self.limits.max_outage_s and self._limited.is_outage:
+        if lasted_s > self._patience_for(error) and self._limited.is_outage:
             self.stop(
                 ProviderDown(
                     f"{self.name} has refused all requests for {lasted_s:.0f} s ({error}); "
                     "completed work is saved, the same command resumes"
                 )
             )
+
+    def _patience_for(self, error: TransientError) -> float:
+        """Seconds for which all requests may be refused like this; a slower tier may have a longer patience."""
+        if isinstance(error, NoCapacity):
+            return max(error.patience_s, self.limits.max_outage_s)
+        return self.limits.max_outage_s
 
     def _note_idle_time(self) -> None:
         """Called before a caller comes, while steps are refused."""
@@ -448,7 +455,7 @@ class Lane:
     def _check_pause(self, error: TransientError) -> None:
         """Stop where the provider asks for a longer pause than `max_outage_s`."""
         pause_s = error.retry_after_s or 0.0
-        if pause_s > self.limits.max_outage_s:
+        if pause_s > self._patience_for(error):
             self.stop(
                 ProviderDown(
                     f"{error}: it requests a pause of {round(pause_s):.10g} s; the same command resumes"

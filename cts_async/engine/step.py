@@ -8,7 +8,7 @@ jitter, never shortened.
 from __future__ import annotations
 
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar
@@ -18,9 +18,11 @@ import orjson
 from cts_async.engine.budget import NOTHING, Budget
 from cts_async.engine.events import Cost, Usage
 from cts_async.engine.lane import Lane
+from cts_async.engine.prices import Prices, usage_json
 from cts_async.engine.ratelimit import Quotas
 from cts_async.engine.reuse import ReuseRule
 from cts_async.errors import (
+    NoCapacity,
     NoCompletion,
     ParameterRefused,
     RateLimited,
@@ -46,20 +48,6 @@ class Executed:
     response: Any
     usage: Usage | None = None
     quotas: Quotas | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """US dollars per million tokens."""
-
-    input_usd_per_mtok: float
-    output_usd_per_mtok: float
-
-    def usd(self, usage: Usage) -> float:
-        """The price of `usage`."""
-        return (
-            usage.input_tokens * self.input_usd_per_mtok + usage.output_tokens * self.output_usd_per_mtok
-        ) / 1e6
 
 
 @value
@@ -117,13 +105,6 @@ def step_key(*parts: Any) -> str:
     return blake2b(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS), digest_size=16).hexdigest()
 
 
-def usage_json(usage: Usage | None) -> Mapping[str, int] | None:
-    """Usage in the journal's form."""
-    if usage is None:
-        return None
-    return {"input": usage.input_tokens, "output": usage.output_tokens}
-
-
 # --- Retries --------------------------------------------------------------------------------------------
 
 
@@ -156,6 +137,9 @@ class Failures:
     no_completion: int = 0
     waited_s: float = 0.0
     """Total wait after transient failures."""
+    refused_for_capacity: int = 0
+    capacity_s: float = 0.0
+    """Total wait for a slower tier that had no capacity, while others were served."""
 
 
 def wait_before_retry(
@@ -182,6 +166,8 @@ def wait_before_retry(
         if failures.no_completion > policy.max_no_completion:
             return None
         return full_jitter(0, policy, rng)
+    if isinstance(error, NoCapacity):
+        return _wait_for_capacity(error, failures, policy, rng, outage=outage)
     if isinstance(error, RateLimited):
         failures.rate_limited += not outage
         if failures.rate_limited > policy.max_rate_limited and not unanswered:
@@ -201,6 +187,26 @@ def wait_before_retry(
         return None
     wait_s = (error.retry_after_s or 0.0) + full_jitter(failures.transient - 1, policy, rng)
     failures.waited_s += wait_s
+    return wait_s
+
+
+def _wait_for_capacity(
+    error: NoCapacity, failures: Failures, policy: RetryPolicy, rng: random.Random, *, outage: bool
+) -> float | None:
+    """Seconds until a slower tier is asked again; None once a step has waited for as long as the tier's patience.
+
+    It uses up no retries: such a tier is cheap because it may have to be waited for.
+    """
+    if outage:
+        # The lane pauses for everybody, and ends the run once all were refused for that long.
+        return error.retry_after_s or 0.0
+    if failures.capacity_s >= error.patience_s:
+        return None
+    wait_s = error.retry_after_s
+    if wait_s is None:
+        failures.refused_for_capacity += 1
+        wait_s = full_jitter(failures.refused_for_capacity, policy, rng)
+    failures.capacity_s += wait_s
     return wait_s
 
 

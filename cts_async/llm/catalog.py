@@ -6,6 +6,7 @@ once; the rest of the program sees `ModelSpec`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -31,10 +32,10 @@ from cts_async.config import (
     variant_of,
 )
 from cts_async.errors import InputError, UsageError
-from cts_async.llm.params import params_problem
+from cts_async.llm.params import params_problem, tier_params_problem
 from cts_async.records import AgentPrompt, is_one_line
 
-__all__ = ["ROLES", "SHIPPED", "Catalogue", "ModelSpec", "load_catalogue"]
+__all__ = ["BATCH", "ROLES", "SHIPPED", "Catalogue", "ModelSpec", "Tier", "load_catalogue"]
 
 Limit = Literal["paced", "sliding", "bucket", "auto"]
 MaxTokensField = Literal["max_tokens", "max_completion_tokens"]
@@ -54,9 +55,49 @@ JUDGE_NUGGETS: Final = 20
 """The default number of nuggets that a judge labels in one call. The paper's judge labels all of an intent's at once,
 the AutoNuggetizer (Pradeep et al. 2024, "Initial nugget evaluation results") ten: golds of usual size stay whole."""
 ROLES: Final = ("support", "judge", "agent", "extractor", "model", "visit")
+TIER_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 SHIPPED: Final = Path(__file__).with_name("models.toml")
 
+BATCH: Final = "batch"
+"""The tier of batch interfaces, which no ordinary call can ask for."""
+TIER_PARAMETER: Final = "service_tier"
+"""The request parameter, and the field of a reply, that names a tier."""
+CAPACITY_PATIENCE_S: Final = 3600.0
+"""How long a tier may have no capacity where its entry does not say: an hour, as DashScope keeps a request waiting."""
+
 _LIMITS: Final = frozenset({"requests_per_min", "tokens_per_min"})
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """A cheaper way to ask a model: another address, further parameters, or (without both) a batch interface.
+
+    What is None or empty is as in the model's own entry. `price` is a factor over all the model's prices.
+    """
+
+    __pydantic_config__: ClassVar = ConfigDict(strict=True, hide_input_in_errors=True, extra="forbid")
+
+    price: Positive
+    params: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    base_url: str = ""
+    timeout_s: Positive | None = None
+    patience_s: Positive = CAPACITY_PATIENCE_S
+    """For how long it may have no capacity before the run stops; a longer --max-outage counts in its place."""
+    max_concurrency: Count | None = None
+    requests_per_min: Positive | None = None
+    tokens_per_min: Positive | None = None
+    waits: str = ""
+    """What one waits for, in a few words: "minutes, for spare capacity"."""
+
+    @property
+    def is_ordinary_call(self) -> bool:
+        """True if it is asked by the ordinary call, whose reply is waited for."""
+        return bool(self.params or self.base_url)
+
+    @property
+    def named_in_reply(self) -> str:
+        """The word by which a reply says that it was served in this tier; "" where being asked for it is enough."""
+        return str(self.params.get(TIER_PARAMETER, ""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +132,15 @@ class ModelSpec:
     """Error codes that mean a rate limit at this provider and an exhausted quota at others."""
     input_usd_per_mtok: NotNegative | None = None
     output_usd_per_mtok: NotNegative | None = None
+    cached_input_usd_per_mtok: NotNegative | None = None
+    cache_write_usd_per_mtok: NotNegative | None = None
+    """Of input read from, and written to, the provider's cache; None: as other input."""
+    cache_marks: bool = False
+    """True for an API whose cache has to be told where a prefix ends that further requests repeat (Anthropic's)."""
+    tiers: Mapping[str, Tier] = field(default_factory=dict, hash=False)
+    """Cheaper ways to ask it, by name."""
+    tier: str = ""
+    """The one of `tiers` in which it is asked; "": the ordinary one."""
     params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     text_params: Mapping[str, Any] = field(default_factory=dict, hash=False)
     """Further parameters for replies in free text: a repetition penalty, say, would spoil JSON."""
@@ -149,6 +199,57 @@ class ModelSpec:
             return {}
         return {"temperature": 0.0}
 
+    @property
+    def alias(self) -> str:
+        """The name of its table: its own, without a model id and the name of prompts behind it."""
+        return self.name.partition(":")[0].partition("@")[0]
+
+    @property
+    def is_free(self) -> bool:
+        """True if it costs nothing, as a model on this machine."""
+        return self.embedded or (self.input_usd_per_mtok == 0 and self.output_usd_per_mtok == 0)
+
+    @property
+    def cheap_tier(self) -> str:
+        """The cheapest tier of the ordinary call; "" where there is none below the ordinary price."""
+        cheapest = ""
+        price = 1.0
+        for name, tier in self.tiers.items():
+            if tier.is_ordinary_call and tier.price < price:
+                cheapest, price = name, tier.price
+        return cheapest
+
+    @property
+    def asked_tier(self) -> Tier | None:
+        """The tier in which it is asked; None: the ordinary one."""
+        if not self.tier:
+            return None
+        return self.tiers[self.tier]
+
+    def in_tier(self, name: str) -> ModelSpec:
+        """The same model asked in one of `tiers`; the parameters of that are added when a request is made.
+
+        They are no part of `params`: the same model replies, so steps are reused between tiers.
+        """
+        tier = self.tiers[name]
+        idle_timeout_s = self.idle_timeout_s
+        if tier.timeout_s:
+            # Nothing comes while it waits in the tier's queue.
+            idle_timeout_s = None
+        # A lane of its own: a pause for capacity must hold up nobody who is asked live. An address of its own may have
+        # limits of its own, too.
+        return replace(
+            self,
+            tier=name,
+            base_url=tier.base_url.rstrip("/") or self.base_url,
+            account=f"{self.account} {name}",
+            timeout_s=tier.timeout_s or self.timeout_s,
+            idle_timeout_s=idle_timeout_s,
+            max_concurrency=tier.max_concurrency or self.max_concurrency,
+            requests_per_min=tier.requests_per_min or self.requests_per_min,
+            tokens_per_min=tier.tokens_per_min or self.tokens_per_min,
+        )
+
     def sent(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The request parameters as they are sent: its own, overridden by `params`, without those that it refuses."""
         # On the way of every call: nothing is copied where nothing changes.
@@ -172,6 +273,8 @@ class Catalogue:
     """The user's files that were read, each over those before it."""
     sources: Mapping[str, Path] = field(default_factory=dict)
     """By alias, the last of these files that has a table for it."""
+    cheap: bool = False
+    """Whether every model is asked in its cheapest tier of the ordinary call (`--cheap`), if it has one."""
 
     def resolve(self, name: str, environ: Mapping[str, str]) -> ModelSpec:
         """The model called `name`: an alias, or `alias:model-id` for another model at its endpoint; `@NAME` may follow.
@@ -183,7 +286,14 @@ class Catalogue:
         model = model_id or environment_override(spec.model_env, environ) or spec.model
         if model != spec.model:
             # An entry's prices are those of its own model.
-            spec = replace(spec, model=model, input_usd_per_mtok=None, output_usd_per_mtok=None)
+            spec = replace(
+                spec,
+                model=model,
+                input_usd_per_mtok=None,
+                output_usd_per_mtok=None,
+                cached_input_usd_per_mtok=None,
+                cache_write_usd_per_mtok=None,
+            )
         override = environment_override(spec.base_url_env, environ)
         url = override or spec.base_url
         if not url and not spec.embedded:
@@ -200,7 +310,21 @@ class Catalogue:
         if account in (spec.base_url, alias):
             # The default, not a name that the entry gives: another address is another account.
             account = url or alias
-        return replace(spec, name=name, base_url=url, account=account)
+        spec = replace(spec, name=name, base_url=url, account=account)
+        tier = spec.tier
+        if override:
+            # Another server has tiers of its own, if any: those of the entry may lead to another host.
+            if tier:
+                raise UsageError(
+                    f"model {name!r}: tier {tier!r} is one of its own address, and {spec.base_url_env} sets another: "
+                    "unset that, or leave out tier"
+                )
+            return replace(spec, tiers={})
+        if not tier and self.cheap:
+            tier = spec.cheap_tier
+        if tier:
+            return spec.in_tier(tier)
+        return spec
 
     def missing_variables(
         self, name: str, environ: Mapping[str, str], *, keys_only: bool = False
@@ -272,6 +396,7 @@ def _read_over(below: Catalogue, rows: dict[str, dict[str, Any]], file: Path) ->
         merged = merge_table(rows.get(name), f"models.{name}", row, file)
         if "agent" in row:
             merged = _with_tokenizer_path(merged, file)
+        merged = _with_own_tiers(merged, rows.get(name, {}), row)
         rows[name] = merged
         limits_fixed = not _LIMITS.isdisjoint(row)
         if name in specs and specs[name].limits_fixed:
@@ -291,6 +416,33 @@ def _with_tokenizer_path(row: dict[str, Any], file: Path) -> dict[str, Any]:
     if isinstance(agent, dict) and isinstance(agent.get("tokenizer"), str):
         return row | {"agent": agent | {"tokenizer": str(file.parent / agent["tokenizer"])}}
     return row
+
+
+def _with_own_tiers(
+    merged: dict[str, Any], below: Mapping[str, Any], row: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A `[models.NAME]` table with the tiers of its file over those of the table `below`, field by field.
+
+    At another address those of the table below are gone: they may lead to another host, with the key.
+    """
+    merged = dict(merged)
+    moved = "base_url" in row and row["base_url"] != below.get("base_url")
+    tiers_below: Any = below.get("tiers")
+    tiers: Any = row.get("tiers")
+    if moved or not isinstance(tiers_below, dict):
+        tiers_below = {}
+    if tiers is not None and not isinstance(tiers, dict):
+        return merged  # a mistake, which validation tells
+    by_name: dict[str, Any] = dict(tiers_below)
+    for name, tier in (tiers or {}).items():
+        if isinstance(tier, dict) and isinstance(by_name.get(name), dict):
+            tier = by_name[name] | tier
+        by_name[name] = tier
+    if by_name:
+        merged["tiers"] = by_name
+    else:
+        merged.pop("tiers", None)
+    return merged
 
 
 # --- TOML ---------------------------------------------------------------------------------------------
@@ -332,7 +484,35 @@ def _spec(name: str, row: dict[str, Any], path: Path, *, limits_fixed: bool = Fa
         if fault:
             parameter, problem = fault
             raise field_error(path, table, f"{field_name}.{parameter}", problem)
+    _check_tiers(spec, path, table)
     return spec
+
+
+def _check_tiers(spec: ModelSpec, path: Path, table: str) -> None:
+    """Raises InputError for a tier that no request could be made of, and for a `tier` that is none."""
+    for name, tier in spec.tiers.items():
+        place = f"tiers.{name}"
+        if not TIER_NAME.fullmatch(name):
+            raise field_error(path, table, place, "a tier's name has letters, digits, _ and - only")
+        problem = address_problem(tier.base_url, optional=True)
+        if problem:
+            raise field_error(path, table, f"{place}.base_url", problem)
+        fault = tier_params_problem(tier.params)
+        if fault:
+            raise field_error(path, table, f"{place}.params.{fault[0]}", fault[1])
+        if name == BATCH and tier.is_ordinary_call:
+            problem = (
+                "is the batch interface, and takes neither params nor base_url; give the tier another name"
+            )
+            raise field_error(path, table, place, problem)
+    if not spec.tier:
+        return
+    ordinary = [name for name, tier in spec.tiers.items() if tier.is_ordinary_call]
+    if spec.tier not in ordinary:
+        known = f"it has none (add [{table}.tiers.NAME])"
+        if ordinary:
+            known = f"it has {', '.join(ordinary)}"
+        raise field_error(path, table, "tier", f"{spec.tier!r} is no tier of its ordinary call; {known}")
 
 
 def _roles(table: Mapping[str, Any], catalogue: Catalogue, path: Path) -> dict[str, str]:

@@ -21,10 +21,11 @@ import orjson
 from cts_async import __version__, plugins
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.lane import Lane
+from cts_async.engine.prices import Prices, usage_json
 from cts_async.engine.ratelimit import Quotas
 from cts_async.engine.reuse import ReuseRule
 from cts_async.engine.runner import Context
-from cts_async.engine.step import Executed, Prices, RetryPolicy, Step, step_key, usage_json
+from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
 from cts_async.errors import (
     ContentRefused,
     ParameterRefused,
@@ -41,7 +42,7 @@ from cts_async.llm.params import output_limit, uncounted_bytes
 from cts_async.llm.parsing import Expect
 from cts_async.llm.prompt_cuts import PromptCuts, cut_prompt_text
 from cts_async.llm.redact import SECRETS
-from cts_async.llm.refusals import refused_parameter, setting_hint
+from cts_async.llm.refusals import refused_parameter, refuses_tier, setting_hint
 from cts_async.llm.responses import LENGTH, STOP, read_reply
 from cts_async.records import value
 
@@ -161,8 +162,14 @@ class Client:
 
     def _explain_rejection(
         self, error: RejectedError, spec: ModelSpec, request: ChatRequest, body: bytes, data: bytes
-    ) -> RejectedError:
-        """The error to raise for a rejected request: for a parameter that is left out from now on, or with a hint."""
+    ) -> RejectedError | ProviderRefused:
+        """The error to raise for a rejected request: for a tier that the model lacks, for a parameter that is left out
+        from now on, or with a hint."""
+        if spec.asked_tier is not None and refuses_tier(error.status, data, spec.asked_tier):
+            return ProviderRefused(
+                f"{error} (the tier {spec.tier} is refused for {spec.model}: ask it live, without --cheap and without "
+                "tier in cts.toml; the same command resumes)"
+            )
         defaults = request.defaults.difference(spec.drops)
         # By the error's own status: some gateways send errors under HTTP 200.
         parameter = refused_parameter(error.status, data, orjson.loads(body), defaults)
@@ -241,6 +248,8 @@ class ModelCall(Generic[T]):
     """The step's name where that is no part of its key; "": `step`."""
     as_recorded: bool = False
     """True if the result is the response as the journal has it, and not what `expect` reads in it."""
+    repeated_chars: int = 0
+    """As in `ChatRequest`; determines nothing."""
 
 
 class Model:
@@ -254,6 +263,11 @@ class Model:
         self._tokens = TokenEstimate()
         self._cuts = PromptCuts()
         self.prices = model_prices(spec)
+        self._asked_tier = spec.asked_tier
+        self._tier_params: Mapping[str, Any] = NO_PARAMS
+        if self._asked_tier is not None:
+            self._tier_params = self._asked_tier.params
+        self._tiers_by_word = _tiers_by_word(spec)
 
     async def ask(self, ctx: Context, call: ModelCall[T]) -> T:
         """Ask the model, or return the reply that the journal has. Raises as `Context.step`."""
@@ -275,6 +289,9 @@ class Model:
             params_and_defaults = {**call.defaults, **params}
         elif call.defaults:
             default_names, params_and_defaults = frozenset(call.defaults), call.defaults
+        if self._tier_params:
+            # No part of the key: the same model replies, whatever it costs.
+            params_and_defaults = {**params_and_defaults, **self._tier_params}
         keyed_params = spec.sent(params)
         limit = output_limit(keyed_params)
         json_schema, grammar = self._enforced(expect)
@@ -302,24 +319,40 @@ class Model:
         if keyed_params:
             n_param_bytes = uncounted_bytes(keyed_params)
         n_messages, size = len(messages), n_bytes(messages) + n_param_bytes
+        repeated_chars = 0
+        if spec.cache_marks:
+            repeated_chars = call.repeated_chars
 
         async def execute(unusable: UnusableOutput | None) -> Executed:
             sent, n_sent, sent_bytes = messages, n_messages, size
+            n_repeated = repeated_chars
             if unusable:
                 sent = (*messages, *_repair_turns(unusable))
                 n_sent, sent_bytes = len(sent), n_bytes(sent) + n_param_bytes
+                n_repeated = 0
             reply = await self._client.chat(
-                spec, ChatRequest(sent, params_and_defaults, json_schema, grammar, default_names)
+                spec,
+                ChatRequest(sent, params_and_defaults, json_schema, grammar, default_names, n_repeated),
             )
             response = self._response(reply, expect)
+            usage = reply.usage
+            if self._asked_tier is not None or reply.tier in self._tiers_by_word:
+                usage = self._usage_in_tier(reply, response)
             if reply.usage:
                 self._tokens.learn(call.step, n_sent, sent_bytes, reply.usage)
                 self._note_cut(response, sent, sent_bytes, reply.usage.input_tokens)
-            return Executed(response, reply.usage, reply.quotas)
+            return Executed(response, usage, reply.quotas)
 
         def most_usage(unusable: UnusableOutput | None) -> Usage:
             sent = (*messages, *_repair_turns(unusable))
-            return self._tokens.most_usage(call.step, sent, limit, n_param_bytes)
+            most = self._tokens.most_usage(call.step, sent, limit, n_param_bytes)
+            if repeated_chars:
+                # All of it may be written to a cache, which costs more than input where that has a price of its own.
+                most = replace(most, cache_write_tokens=most.input_tokens)
+            if self._asked_tier is not None and self._asked_tier.price > 1:
+                # A faster tier costs more. A cheaper one may be served, and charged, as the ordinary one.
+                most = most.in_tier(spec.tier)
+            return most
 
         further_in = getattr(expect, "further_in", None)
 
@@ -345,6 +378,23 @@ class Model:
             notes=call.notes,
             reuse=reuse,
         )
+
+    def _usage_in_tier(self, reply: Reply, response: dict[str, Any]) -> Usage | None:
+        """The usage in the tier that the reply names; `response` notes a tier that is not the one asked for.
+
+        A tier with an address of its own is named by that.
+        """
+        served, asked = self._tiers_by_word.get(reply.tier, ""), self._asked_tier
+        if asked is not None and not asked.named_in_reply:
+            served = self.spec.tier
+        elif asked is not None and served != self.spec.tier:
+            word = printable_name(reply.tier) or UNNAMED_TIER
+            response["served_tier"] = word
+            if self._served:
+                self._served.note_tier(self.spec.model, self.spec.tier, word)
+        if not served or reply.usage is None:
+            return reply.usage
+        return reply.usage.in_tier(served)
 
     def _note_cut(
         self, response: dict[str, Any], messages: Sequence[Message], n_bytes: int, counted: int
@@ -378,7 +428,9 @@ class Model:
         if isinstance(expect, Completion):
             if reply.tool_calls:
                 response["tool_calls"] = reply.tool_calls
-            response["usage"] = usage_json(reply.usage)
+            response["usage"] = None
+            if reply.usage is not None:
+                response["usage"] = usage_json(reply.usage)
         if reply.refused:
             response["refused"] = reply.refused
         if reply.model and reply.model != self.spec.model:
@@ -410,7 +462,33 @@ def model_prices(spec: ModelSpec) -> Prices | None:
     """A model's prices as the catalogue has them; None unless it has both."""
     if spec.input_usd_per_mtok is None or spec.output_usd_per_mtok is None:
         return None
-    return Prices(spec.input_usd_per_mtok, spec.output_usd_per_mtok)
+    return Prices(
+        spec.input_usd_per_mtok,
+        spec.output_usd_per_mtok,
+        spec.cached_input_usd_per_mtok,
+        spec.cache_write_usd_per_mtok,
+        tier_prices(spec),
+    )
+
+
+def tier_prices(spec: ModelSpec) -> dict[str, float]:
+    """By tier, the factor over a model's prices."""
+    return {name: tier.price for name, tier in spec.tiers.items()}
+
+
+UNNAMED_TIER: Final = "not named"
+"""What is noted of a reply that does not say in which tier it was served: it is charged in full."""
+
+
+def _tiers_by_word(spec: ModelSpec) -> dict[str, str]:
+    """A model's tiers by the word with which a reply names them; without those that are asked for by their address."""
+    names: dict[str, str] = {}
+    for name, tier in spec.tiers.items():
+        if not tier.is_ordinary_call:
+            names[name] = name
+        elif tier.named_in_reply:
+            names[tier.named_in_reply] = name
+    return names
 
 
 @lru_cache(maxsize=1)
@@ -616,12 +694,24 @@ MAX_SERVED_NOTICES: Final = 50
 
 
 class ServedModels:
-    """Emits one notice for every model that replies in place of another, without a parameter, or to a cut prompt."""
+    """Emits one notice for every model that replies in place of another, without a parameter, to a cut prompt, or in
+    another tier than it was asked in."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
         self._noticed: set[str] = set()
         self._cut: set[str] = set()
+        self._other_tiers: set[tuple[str, str]] = set()
+
+    def note_tier(self, model: str, asked: str, served: str) -> None:
+        """Emit, once for each model and tier, that a reply was served in another tier than it was asked for in."""
+        if (model, served) in self._other_tiers or len(self._other_tiers) >= MAX_SERVED_NOTICES:
+            return
+        self._other_tiers.add((model, served))
+        name = printable_name(model)
+        self._events.emit(
+            Notice(f"{name} was asked in the tier {asked}, a reply says {served}: priced in full")
+        )
 
     def note_cut(self, model: str, counted: int, sent: int) -> None:
         """Emit, once for each model, that its server cuts prompts; both numbers are tokens."""

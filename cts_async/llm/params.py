@@ -15,7 +15,7 @@ import orjson
 
 from cts_async.foreign_json import NestedTooDeeply, check_depth
 
-__all__ = ["output_limit", "params_problem", "uncounted_bytes"]
+__all__ = ["SAMPLING", "output_limit", "params_problem", "tier_params_problem", "uncounted_bytes"]
 
 OUTPUT_LIMITS: Final = (
     "max_tokens",
@@ -30,6 +30,21 @@ MAX_OUTPUT_TOKENS: Final = 10_000_000
 """More than any model writes in one reply; a sum of a thousand of them is an exact number."""
 REPLY_COUNTS: Final = ("n", "best_of", "num_return_sequences", "candidate_count")
 """Names that ask for several replies: all are charged, and only the first is read."""
+SAMPLING: Final = frozenset(
+    [
+        "frequency_penalty",
+        "max_tokens",
+        "min_p",
+        "presence_penalty",
+        "reasoning_effort",
+        "repetition_penalty",
+        "seed",
+        "temperature",
+        "top_k",
+        "top_p",
+    ]
+)
+"""Names that steer how a reply is sampled, as plain values."""
 OWN_FIELDS: Final = ("model", "messages")
 """Fields of a request that are no parameters: as such they would replace what was counted."""
 
@@ -50,6 +65,17 @@ def params_problem(params: Mapping[str, Any]) -> tuple[str, str] | None:
         if not _all_finite(value):
             return name, "must be a finite number"
     return None
+
+
+def tier_params_problem(params: Mapping[str, Any]) -> tuple[str, str] | None:
+    """`params_problem` of the parameters that ask for a tier, which must not change what is replied, nor its price."""
+    for name in params:
+        if name in SAMPLING or name in OUTPUT_LIMITS or name == "stop":
+            return (
+                name,
+                "changes replies, and a tier must not: its steps are those of the model's other tiers",
+            )
+    return params_problem(params)
 
 
 def output_limit(params: Mapping[str, Any]) -> int | None:

@@ -17,6 +17,7 @@ from typing import Any, Final
 from cts_async.errors import (
     ContentRefused,
     CTSError,
+    NoCapacity,
     PromptTooLong,
     ProviderRefused,
     RateLimited,
@@ -26,7 +27,7 @@ from cts_async.errors import (
 )
 from cts_async.foreign_json import as_list, as_object
 from cts_async.llm.bodies import loads_leniently
-from cts_async.llm.catalog import ModelSpec
+from cts_async.llm.catalog import ModelSpec, Tier
 from cts_async.llm.limit_headers import (
     duration_s,
     reset_s,
@@ -85,6 +86,8 @@ _UNPAID, _DAY_QUOTA, _RATE_LIMIT = map(_meaning, ("unpaid", "day_quota", "rate_l
 _CONTENT, _FIREWALL = map(_meaning, ("content", "firewall"))
 _ACCOUNT, _WRONG_KEY = map(_meaning, ("account", "wrong_key"))
 _TOO_LONG, _TOO_LARGE, _UNSUPPORTED = map(_meaning, ("too_long", "too_large", "unsupported"))
+_CAPACITY: Final = _meaning("capacity")
+_NO_CAPACITY: Final = frozenset(map(int, _TABLES["capacity_statuses"]))
 _EXPLANATIONS: Final = (_UNPAID, _DAY_QUOTA, _RATE_LIMIT, _CONTENT, _WRONG_KEY, _TOO_LONG)
 
 # --- Errors ---------------------------------------------------------------------------------------------
@@ -102,6 +105,12 @@ def error_from_response(
         return ProviderRefused(f"{text} (out of quota or credit: top up, then run the same command again)")
     if _CONTENT.is_said(error):
         return ContentRefused(text, status=status)
+    if spec.asked_tier is not None and _lacks_capacity(error, status):
+        patience_s = spec.asked_tier.patience_s
+        wait_s = _wait_s(error, status, head, now)
+        return NoCapacity(
+            f"{text} (tier {spec.tier})", patience_s=patience_s, retry_after_s=wait_s, status=status
+        )
     access = f"{text} (check {spec.key_env or 'the server'}; the same command resumes)"
     names_the_key = 400 <= status < 500 and _WRONG_KEY.is_said(error)
     if status == 401 or status in _LOGIN or names_the_key:
@@ -156,6 +165,22 @@ def explains_itself(data: bytes) -> bool:
     if not _message(error.fields):
         error = replace(error, message="")
     return any(meaning.is_said(error) for meaning in _EXPLANATIONS)
+
+
+def _lacks_capacity(error: _Error, status: int) -> bool:
+    """True if a slower tier has no room at the moment: by its status alone, or by words under one that may mean it."""
+    if status in _NO_CAPACITY:
+        return True
+    return (status in (429, 498) or status >= 500) and _CAPACITY.is_said(error)
+
+
+def refuses_tier(status: int | None, data: bytes, tier: Tier) -> bool:
+    """True if the response says that the model cannot be asked in this tier: it names its parameter, or its word."""
+    if status not in (400, 422):
+        return False
+    names = [*tier.params]
+    names += [word for word in tier.params.values() if isinstance(word, str)]
+    return bool(_names_in(_read_error(data), names))
 
 
 def _is_unpaid(spec: ModelSpec, error: _Error, status: int) -> bool:

@@ -28,6 +28,7 @@ from yarl import URL
 from cts_async.config import SET_HOME, config_home, home_folder
 from cts_async.errors import UsageError, write_error
 from cts_async.llm.catalog import ModelSpec, load_catalogue
+from cts_async.llm.params import SAMPLING
 from cts_async.protocol.systems import PAPER_AGENT, PAPER_SUPPORT
 from cts_async.safe_files import replace_file
 from cts_async.search.catalog import EngineSpec, ReaderSpec, load_search
@@ -80,27 +81,18 @@ _HARMLESS: Final = frozenset(
         "price_source",
         "usd_per_1000",
         # Looked at apart, by `_price_concerns`.
+        "cache_write_usd_per_mtok",
+        "cached_input_usd_per_mtok",
         "input_usd_per_mtok",
         "output_usd_per_mtok",
+        # One of the trusted entry's own tiers, at its price; `tiers` themselves are no harmless field.
+        "tier",
     ]
 )
 """Fields of an entry that a folder may set: nothing goes elsewhere, and what is paid is counted."""
-_SAMPLING: Final = frozenset(
-    [
-        "frequency_penalty",
-        "max_tokens",
-        "min_p",
-        "presence_penalty",
-        "reasoning_effort",
-        "repetition_penalty",
-        "seed",
-        "temperature",
-        "top_k",
-        "top_p",
-    ]
-)
-"""Request parameters that a folder may set as plain values: others can name tools, plug-ins, other models or hosts."""
 _PRICES: Final = ("input_usd_per_mtok", "output_usd_per_mtok")
+_CACHE_PRICES: Final = ("cached_input_usd_per_mtok", "cache_write_usd_per_mtok")
+"""Where a trusted entry has none, these tokens count as other input."""
 _ROLE_DEFAULTS: Final = {"support": PAPER_SUPPORT, "judge": PAPER_SUPPORT, "agent": PAPER_AGENT}
 _SHOWN: Final = 2
 """Concerns that a message spells out: the file itself is to be read, and has all of them."""
@@ -221,6 +213,7 @@ class _TrustedKeys:
         for spec in trusted:
             if spec.key_env:
                 self._hosts[spec.key_env].add(_origin(spec))
+                self._hosts[spec.key_env].update(_tier_origins(spec))
                 self._address_variables.setdefault(spec.key_env, {None}).add(_address_env(spec))
             if isinstance(spec, ModelSpec):
                 self._model_variables.add(spec.model_env)
@@ -238,8 +231,11 @@ class _TrustedKeys:
             yield Concern(entry, text, Harm.SECRET)
 
     def _moved_key(self, entry: str, spec: Spec, key: str) -> Iterator[Concern]:
+        moved_tiers = sorted(_tier_origins(spec) - self._hosts[key])
         if _origin(spec) not in self._hosts[key]:
             destination = _destination(spec)
+        elif moved_tiers:
+            destination = moved_tiers[0]
         elif _address_env(spec) not in self._address_variables[key]:
             destination = f"the address in {_address_env(spec)}"
         else:
@@ -282,6 +278,9 @@ def _change_concerns(entry: str, spec: Spec, before: Spec | None) -> Iterator[Co
     if spec.key_env:
         destination += f" with {spec.key_env}"
     if before is None or moved:
+        elsewhere = sorted(_tier_origins(spec) - {_origin(spec)})
+        if elsewhere:
+            destination += f", or in a tier to {', '.join(elsewhere)}"
         yield Concern(entry, f"send all that is asked of {entry} to {destination}")
         return
     changed = [name for name in sorted(_changed_fields(spec, before)) if not _is_harmless(name, spec, before)]
@@ -298,8 +297,11 @@ def _price_concerns(entry: str, spec: Spec, before: Spec | None) -> Iterator[Con
         return
     if _destination(spec) != _destination(before):
         return
-    for name in _PRICES:
-        price, usual = getattr(spec, name), getattr(before, name)
+    for name in _PRICES + _CACHE_PRICES:
+        price: float | None = getattr(spec, name)
+        usual: float | None = getattr(before, name)
+        if usual is None and name in _CACHE_PRICES:
+            usual = before.input_usd_per_mtok
         if price is None or price == usual:  # TOML has no null: a table cannot take a price away
             continue
         if usual is None:
@@ -350,6 +352,9 @@ def _is_harmless(name: str, spec: Spec, before: Spec) -> bool:
     """Whether a folder may change a field of a trusted entry."""
     if name in _HARMLESS:
         return True
+    if name == "tiers" and isinstance(spec, ModelSpec) and isinstance(before, ModelSpec):
+        # Another address goes without the tiers of the trusted one.
+        return all(before.tiers.get(tier_name) == tier for tier_name, tier in spec.tiers.items())
     # The parameters of a search are the service's own, and could be anything.
     if name not in ("params", "text_params") or not isinstance(spec, ModelSpec):
         return False
@@ -358,7 +363,8 @@ def _is_harmless(name: str, spec: Spec, before: Spec) -> bool:
         value = params.get(parameter)
         if value == params_before.get(parameter):
             continue
-        if parameter not in _SAMPLING or isinstance(value, (dict, list)):
+        # Others can name tools, plug-ins, other models or hosts.
+        if parameter not in SAMPLING or isinstance(value, (dict, list)):
             return False
     return True
 
@@ -369,7 +375,7 @@ def _stays_here(spec: Spec, before: Spec | None) -> bool:
         return spec.kind in ("corpus", "direct") or _is_loopback(_origin(spec))
     if spec.embedded:
         return True
-    if not _is_loopback(_origin(spec)):
+    if not all(_is_loopback(origin) for origin in [_origin(spec), *_tier_origins(spec)]):
         return False
     if spec.base_url_env is None:
         return True
@@ -377,6 +383,13 @@ def _stays_here(spec: Spec, before: Spec | None) -> bool:
     if not isinstance(before, ModelSpec) or spec.base_url_env != before.base_url_env:
         return False
     return spec.key_env in (None, before.key_env)
+
+
+def _tier_origins(spec: Spec) -> set[str]:
+    """Where the tiers of an entry send its requests that have an address of their own."""
+    if not isinstance(spec, ModelSpec):
+        return set()
+    return {str(URL(tier.base_url).origin()) for tier in spec.tiers.values() if tier.base_url}
 
 
 def _destination(spec: Spec) -> str:

@@ -32,6 +32,7 @@ from cts_async.protocol.systems import (
     System,
     check_prices,
     choose_roles,
+    remarks_on_tiers,
     resolve_all,
     role_suffix,
     run_names,
@@ -110,6 +111,7 @@ def plan_conversations(
 ) -> ConversePlan:
     """Check models, keys and data. Raises UsageError; starts and writes nothing."""
     prompts, catalogue = choose_prompts(config, catalogue)
+    catalogue = replace(catalogue, cheap=config.cheap)
     # The part of a run that comes before its search, for what both plan alike.
     asking = RunConfig(
         models=config.models,
@@ -149,6 +151,7 @@ def plan_conversations(
     names = run_names(systems, f"{dataset.name}-{TALK}", config.name, suffixes)
     remarks = list(remarks_on(prompts, languages))
     remarks += remarks_on_modes(asking, custom)
+    remarks += remarks_on_tiers(specs, cheap=config.cheap)
     plan = ConversePlan(
         config=config,
         systems=dict.fromkeys(systems, Path()),

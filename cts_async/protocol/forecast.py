@@ -16,10 +16,11 @@ from math import ceil
 from operator import itemgetter
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Final, Literal
 
 from cts_async.engine.journal import read_records
-from cts_async.llm.catalog import ModelSpec
+from cts_async.engine.prices import CACHE_WRITE, CACHED, INPUT, OUTPUT, Prices, cost_terms
+from cts_async.llm.catalog import BATCH, ModelSpec
 from cts_async.llm.model import (
     FIRST_PER_BYTE,
     PER_MESSAGE,
@@ -72,6 +73,9 @@ FEWEST_TURNS = 4
 """The assumed minimum of turns per search, if so many are allowed; half of those allowed, if that is more."""
 
 
+NO_PARTS: Final[Mapping[str, float]] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Effort:
     """Calls, tokens and dollars. Unless `priced`, some model's price is unknown and `cost_usd` is a lower bound."""
@@ -111,13 +115,41 @@ class Effort:
         }
 
 
-def effort_of(spec: ModelSpec, calls: float, input_tokens: float, output_tokens: float) -> Effort:
-    """The effort of so many calls and tokens of one model."""
+def effort_of(
+    spec: ModelSpec,
+    calls: float,
+    input_tokens: float,
+    output_tokens: float,
+    parts: Mapping[str, float] = NO_PARTS,
+) -> Effort:
+    """The effort of so many calls and tokens of one model, in the tier in which it is asked.
+
+    `parts` are those of the tokens with other prices: "cached", "cache_write" (see `engine.prices`).
+    """
     prices = model_prices(spec)
     if prices is None:
         return Effort(calls, input_tokens, output_tokens, priced=False)
-    cost = input_tokens * prices.input_usd_per_mtok + output_tokens * prices.output_usd_per_mtok
-    return Effort(calls, input_tokens, output_tokens, cost / 1e6)
+    cost = _usd_of(prices, input_tokens, output_tokens, parts)
+    if spec.asked_tier is not None:
+        cost *= spec.asked_tier.price
+    return Effort(calls, input_tokens, output_tokens, cost)
+
+
+def effort_used(spec: ModelSpec, usage: StepUsage) -> Effort:
+    """The effort of what was used, each token at the price of the tier in which it was charged."""
+    prices = model_prices(spec)
+    if prices is None:
+        return Effort(usage.calls, usage.input_tokens, usage.output_tokens, priced=False)
+    cost = _usd_of(prices, usage.input_tokens, usage.output_tokens, usage.parts)
+    return Effort(usage.calls, usage.input_tokens, usage.output_tokens, cost)
+
+
+def _usd_of(prices: Prices, input_tokens: float, output_tokens: float, parts: Mapping[str, float]) -> float:
+    """Dollars of tokens; `parts` are those with prices of their own, by kind."""
+    if not parts:
+        cost = input_tokens * prices.input_usd_per_mtok + output_tokens * prices.output_usd_per_mtok
+        return cost / 1e6
+    return sum(cost_terms({INPUT: input_tokens, OUTPUT: output_tokens, **parts}, prices.by_kind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +182,68 @@ def total_of(work: Iterable[StepsForecast]) -> Effort:
     return total
 
 
+# --- The same work, asked live, in cheaper tiers, and by batches
+
+Way = Literal["live", "cheap", "batch"]
+IN_BATCHES: Final = ("judge", "gold")
+"""Kinds of steps that can be asked by batches: nothing waits for their replies."""
+
+
+@dataclass(frozen=True, slots=True)
+class WayForecast:
+    """What some work costs if its models are asked in one way; a model that cannot be is asked live."""
+
+    way: Way
+    effort: Effort
+    tiers: Mapping[str, str]
+    """The tier in which each model is asked, by name; without those that are asked live."""
+    waits: tuple[str, ...]
+    """What a reply waits for, as the catalogue says it."""
+
+
+def ways_to_ask(
+    specs: Mapping[str, ModelSpec], work: Sequence[StepsForecast], besides: Effort
+) -> tuple[WayForecast, ...]:
+    """The cost of the work asked live, then of the ways that would be cheaper; `besides` is added to each.
+
+    By batches only steps of the kinds IN_BATCHES are asked.
+    """
+    live = _way(specs, work, besides, "live")
+    ways = [live]
+    for way in ("cheap", "batch"):
+        cheaper = _way(specs, work, besides, way)
+        if cheaper.tiers:
+            ways.append(cheaper)
+    return tuple(ways)
+
+
+def _way(
+    specs: Mapping[str, ModelSpec], work: Sequence[StepsForecast], besides: Effort, way: Way
+) -> WayForecast:
+    total = besides
+    tiers: dict[str, str] = {}
+    waits: dict[str, None] = {}
+    for steps in work:
+        spec = specs[steps.model]
+        tier_name = ""
+        if way == "cheap":
+            tier_name = spec.tier or spec.cheap_tier
+        elif way == "batch" and steps.kind in IN_BATCHES and BATCH in spec.tiers:
+            tier_name = BATCH
+        factor = 1.0
+        if tier_name and steps.steps:
+            tier = spec.tiers[tier_name]
+            factor = tier.price
+            tiers[steps.model] = tier_name
+            waits[tier.waits or "not known"] = None
+        # The forecast is that of the tier in which the plan asks.
+        if spec.asked_tier is not None:
+            factor /= spec.asked_tier.price
+        effort = steps.effort
+        total += replace(effort, cost_usd=effort.cost_usd * factor)
+    return WayForecast(way, total, tiers, tuple(waits))
+
+
 # --- What a run has used so far, from its files, which may not exist yet or may be growing
 
 
@@ -162,8 +256,11 @@ class StepUsage:
     input_tokens: int = 0
     output_tokens: int = 0
     latency_s: float = 0.0
+    parts: Counter[str] = field(default_factory=Counter)
+    """Those of the tokens that have prices of their own, by kind as in the journal: "cached", "input@flex"."""
 
     def add(self, usage: StepUsage) -> None:
+        self.parts.update(usage.parts)
         self.steps += usage.steps
         self.calls += usage.calls
         self.input_tokens += usage.input_tokens
@@ -233,6 +330,10 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
         usage.calls += int(record.get("attempts", 1))
         usage.input_tokens += int(tokens.get("input", 0))
         usage.output_tokens += int(tokens.get("output", 0))
+        if len(tokens) > 2:
+            for kind, n_tokens in tokens.items():
+                if kind not in (INPUT, OUTPUT):
+                    usage.parts[kind] += int(n_tokens)
         usage.latency_s += float(record.get("latency_s", 0.0))
         if succeeded:
             usage.steps += 1
@@ -317,7 +418,7 @@ def actual(plan: Plan, runs: Iterable[PastUsage]) -> Effort:
     for run in runs:
         for (_, model), usage in run.usages.items():
             if model in specs:
-                total += effort_of(specs[model], usage.calls, usage.input_tokens, usage.output_tokens)
+                total += effort_used(specs[model], usage)
     return total
 
 
@@ -692,6 +793,8 @@ class Forecast:
     changed_roles: tuple[str, ...] = ()
     """Custom roles of new versions, as in `unknown`, whose replies are known only once they are called: what follows
     from the same replies as before is reused beyond `reused`."""
+    ways: tuple[WayForecast, ...] = ()
+    """The work asked live, and in the ways that are cheaper."""
 
     @property
     def all_reused(self) -> ReusedEffort:
@@ -800,6 +903,7 @@ def forecast(
         unknown=tuple(unknown),
         reused=reused,
         changed_roles=tuple(_changed_roles(plan, walks)),
+        ways=ways_to_ask(plan.specs, work, replace(total_of(tool_work), calls=0.0)),
     )
 
 
@@ -955,7 +1059,9 @@ def _with_past_usage(plan: Plan, estimate: StepsForecast, usages: Usages) -> Ste
     tokens = usage.input_tokens / n, usage.output_tokens / n
     if not usage.input_tokens:  # some servers report no usage
         tokens = estimate.each.input_tokens, estimate.each.output_tokens
-    effort = effort_of(spec, usage.calls / n, *tokens)
+    # In whatever tier it was: what is to come is asked in that of the plan.
+    parts = {kind: n_tokens / n for kind, n_tokens in usage.parts.items() if kind in (CACHED, CACHE_WRITE)}
+    effort = effort_of(spec, usage.calls / n, *tokens, parts)
     return replace(estimate, each=effort, latency_s=usage.latency_s / n, observed=n)
 
 

@@ -70,8 +70,12 @@ class ModelJudge:
     calls; if one fails, the verdict fails.
     """
 
-    def __init__(self, name: str, role: Role) -> None:
+    def __init__(self, name: str, role: Role, *, several_answers: bool = False) -> None:
+        """With `several_answers` to each query the prompt up to the answer is repeated, and some caches are told so."""
         self.name, self.role = name, role
+        self._repeated_before = ""
+        if several_answers and role.model.spec.cache_marks:
+            self._repeated_before = "candidate_answer"
         self._step = f"{JUDGING}{name}"
         self._briefs: dict[int, _Brief] = {}
 
@@ -93,6 +97,7 @@ class ModelJudge:
             part.expect,
             on_record=("query", "nuggets", "candidate_answer"),
             shared=True,
+            repeated_before=self._repeated_before,
             query=view.query,
             nuggets=part.text,
             candidate_answer=view.candidate_answer,

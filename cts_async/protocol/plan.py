@@ -49,10 +49,12 @@ from cts_async.protocol.systems import (
     check_prices,
     choose_roles,
     manifest_prices,
+    remarks_on_tiers,
     resolve_all,
     role_suffix,
     run_names,
     systems_of,
+    tier_notes,
     with_embedded_file,
 )
 from cts_async.protocol.versions import (
@@ -110,6 +112,11 @@ class CommandPlan(ABC):
     """What judges are asked."""
     only_judges: ClassVar[bool] = False
     """Whether the judges' calls alone count towards the budget: all others are of another command."""
+
+    @property
+    def judges_several_answers(self) -> bool:
+        """Whether its judges are given several answers to each query, one soon after the other."""
+        return False
 
     @property
     def embedded(self) -> bool:
@@ -256,6 +263,7 @@ class SystemsPlan(CommandPlan):
             notes[FIXED_TEMPERATURE] = 0.0
         notes["players"] = self.players(system)
         notes["prices"] = manifest_prices(self.specs.values())
+        notes |= tier_notes(self.specs)
         notes["embedded"] = self.embedded
         if self.demo:
             notes["demo"] = True
@@ -561,6 +569,7 @@ def draft_plan(
     """
     extractor = extractor or config.extractor
     prompts, catalogue = choose_prompts(config, catalogue)
+    catalogue = replace(catalogue, cheap=config.cheap)
     check_asking(config)
     config, given_rows = with_given(config)
     if config.stop_after:
@@ -644,6 +653,7 @@ def draft_plan(
 
     remarks = list(remarks_on(prompts, languages))
     remarks += remarks_on_modes(config, custom)
+    remarks += remarks_on_tiers(specs, cheap=config.cheap)
     if config.as_published:
         remarks.append(AS_PUBLISHED)
     agent = specs.get(roles.agent)

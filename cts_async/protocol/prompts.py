@@ -160,6 +160,19 @@ class Prompt:
             messages.append({"role": role, "content": "".join(texts)})
         return tuple(messages)
 
+    def chars_before(self, field: str, **fields: object) -> int:
+        """How many characters the last message of `render` has before a field; 0 if the field is not in it."""
+        _, parts = self.sections[-1]
+        n_chars = 0
+        for i, part in enumerate(parts):
+            if i % 2 == 0:
+                n_chars += len(part)
+            elif part == field:
+                return n_chars
+            else:
+                n_chars += len(harmless(str(fields[part]), self.fence))
+        return 0
+
 
 @dataclass(frozen=True, slots=True)
 class PromptSet:

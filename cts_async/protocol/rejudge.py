@@ -19,7 +19,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -57,15 +57,17 @@ from cts_async.protocol.forecast import (
     LaneForecast,
     ReusedEffort,
     StepsForecast,
+    WayForecast,
     judge_tokens,
     lanes_of,
     reused_effort,
     step_of,
     total_of,
+    ways_to_ask,
 )
 from cts_async.protocol.found_steps import FoundVerdicts
 from cts_async.protocol.judge import LEXICAL, Judge, check_form, nothing_covered
-from cts_async.protocol.plan import FIXED_TEMPERATURE, CommandPlan
+from cts_async.protocol.plan import FIXED_TEMPERATURE, CommandPlan, enough_in_flight
 from cts_async.protocol.prompts import JUDGE_PROMPTS, PromptSet, choose_prompts, remarks_on
 from cts_async.protocol.run import Jobs, Resources, execute, instances_in_flight
 from cts_async.protocol.run_files import (
@@ -83,7 +85,9 @@ from cts_async.protocol.systems import (
     PAPER_SUPPORT,
     check_prices,
     manifest_prices,
+    remarks_on_tiers,
     resolve_all,
+    tier_notes,
 )
 from cts_async.protocol.versions import ChosenVersion, Reuse, Series, choose_version
 from cts_async.protocol.views import JudgeView
@@ -160,6 +164,10 @@ class JudgePlan(CommandPlan):
     only_judges: ClassVar[bool] = True
 
     @property
+    def judges_several_answers(self) -> bool:
+        return len(self.targets) > 1
+
+    @property
     def n_answers(self) -> int:
         return sum(len(target.answers) for target in self.targets)
 
@@ -208,6 +216,7 @@ class JudgePlan(CommandPlan):
         notes["n_expected"] = sum(target.n_expected for target in self.targets)
         notes["embedded"] = self.embedded
         notes["prices"] = manifest_prices(self.specs.values())
+        notes |= tier_notes(self.specs)
         if self.identity is not None:
             notes |= self.version.manifest_notes
             notes[FIXED_TEMPERATURE] = 0.0
@@ -258,6 +267,7 @@ def plan_judging(
     """
     _check_options(config)
     prompts, catalogue = choose_prompts(config, catalogue)
+    catalogue = replace(catalogue, cheap=config.cheap)
     judge_form = _judge_form(config)
     _check_prompts(prompts, judge_form)
     usual_judge = catalogue.roles.get("judge") or PAPER_SUPPORT
@@ -300,6 +310,7 @@ def plan_judging(
     remarks = list(notes)
     remarks += remarks_on(prompts)
     remarks += _remarks_on_published(config, specs)
+    remarks += remarks_on_tiers(specs, cheap=config.cheap)
     reuse.check()
     repeats = Repeats([target.answers for target in targets])
     # Only `Repeats` needs the hashes: of a million answers they take 8 MB.
@@ -596,7 +607,8 @@ def open_verdicts(
 
     `session_notes` as in `run_files.recorded_session`; finished runs record no session.
     """
-    allow_more_files(len(plan.targets) * _FILES_EACH)
+    # Each judge reads the answers of all targets in turn.
+    allow_more_files(len(plan.targets) * (_FILES_EACH + len(plan.judges)))
     with ExitStack() as stack:
         # The folder of several files has the journal of all.
         origins = plan.reuse.origins([*plan.directories(), plan.out], events)
@@ -690,35 +702,70 @@ def _target_notes(plan: JudgePlan, target: Target) -> tuple[dict[str, Any], dict
 def verdicts_left(
     plan: JudgePlan, judge: str, recorded: Sequence[RecordedWork], events: Events
 ) -> Iterator[PendingVerdict]:
-    """The verdicts that one judge still has to make, target after target; emits what was found."""
+    """The verdicts that one judge still has to make; emits what was found.
+
+    Of a model they come in blocks: some answers of the first target, then as many of each other one, and so on.
+    """
+    streams = [
+        _verdicts_on(plan, judge, n, target, run, events)
+        for n, (target, run) in enumerate(zip(plan.targets, recorded, strict=True))
+    ]
+    spec = plan.specs.get(judge)
+    if spec is None or len(streams) == 1:
+        return chain.from_iterable(streams)
+    return _in_blocks(streams, plan.config.in_flight or enough_in_flight([spec.max_concurrency]))
+
+
+def _in_blocks(streams: Sequence[Iterator[PendingVerdict]], size: int) -> Iterator[PendingVerdict]:
+    """Take `size` verdicts of each stream in turn.
+
+    Providers keep the beginning of a prompt, here query and nuggets, for five minutes. Target after target, the answers
+    to one query would be an hour apart; one right after the other, they would be sent before the first is answered. A
+    block of as many as are in flight is just long enough for that. Files of candidates have their instances in the same
+    order as a rule.
+    """
+    left = list(streams)
+    while left:
+        unfinished: list[Iterator[PendingVerdict]] = []
+        for stream in left:
+            n_taken = 0
+            for verdict in islice(stream, size):
+                yield verdict
+                n_taken += 1
+            if n_taken == size:
+                unfinished.append(stream)
+        left = unfinished
+
+
+def _verdicts_on(
+    plan: JudgePlan, judge: str, n: int, target: Target, run: RecordedWork, events: Events
+) -> Iterator[PendingVerdict]:
+    """The verdicts that a judge still has to make on the answers of the n-th target; emits what was found."""
     group = plan.group(judge)
-    for n, (target, run) in enumerate(zip(plan.targets, recorded, strict=True)):
-        answers, scoring = target.answers, target.scoring == judge
-        # `cts judge RUN --judge NAME` adds what that judge lacks: of a further judge a failure is nothing to keep.
-        retry_failed = plan.config.retry_failed or not scoring
-        verdicts = run.finished if scoring else run.judged(judge)
-        n_missing, n_outdated = verdicts.compared(
-            answers.ids, answers.fingerprints, but_failures=retry_failed
-        )
-        if n_outdated:
-            text = f"{n_outdated} answer(s) changed since {judge} judged them, and are judged again"
-            events.emit(Notice(f"{target.name}: {text}"))
-        n_failed = 0 if retry_failed else verdicts.n_failed
-        n_done = min(len(verdicts) - verdicts.n_failed + n_failed - n_outdated, len(answers))
-        events.emit(JobsFound(group, n_done, min(n_failed, n_done)))
-        if not n_missing and not n_outdated:
-            continue  # saves reading the answers again
-        # Whether an answer has changed shows only once it has been read; whether it has no verdict, before.
-        wanted: Wanted = partial(_lacks, verdicts, retry=retry_failed)
-        if n_outdated or n_missing == len(answers):
-            wanted = any_id
-        for judging in answers.stream(wanted):
-            if n_outdated and not _needs_verdict(verdicts, judging, retry=retry_failed):
-                continue
-            if judging.failure and not scoring:  # recorded in the results only
-                events.emit(JobsFound(group, 1, 0))
-            else:
-                yield PendingVerdict(judge, n, judging, scoring)
+    answers, scoring = target.answers, target.scoring == judge
+    # `cts judge RUN --judge NAME` adds what that judge lacks: of a further judge a failure is nothing to keep.
+    retry_failed = plan.config.retry_failed or not scoring
+    verdicts = run.finished if scoring else run.judged(judge)
+    n_missing, n_outdated = verdicts.compared(answers.ids, answers.fingerprints, but_failures=retry_failed)
+    if n_outdated:
+        text = f"{n_outdated} answer(s) changed since {judge} judged them, and are judged again"
+        events.emit(Notice(f"{target.name}: {text}"))
+    n_failed = 0 if retry_failed else verdicts.n_failed
+    n_done = min(len(verdicts) - verdicts.n_failed + n_failed - n_outdated, len(answers))
+    events.emit(JobsFound(group, n_done, min(n_failed, n_done)))
+    if not n_missing and not n_outdated:
+        return  # saves reading the answers again
+    # Whether an answer has changed shows only once it has been read; whether it has no verdict, before.
+    wanted: Wanted = partial(_lacks, verdicts, retry=retry_failed)
+    if n_outdated or n_missing == len(answers):
+        wanted = any_id
+    for judging in answers.stream(wanted):
+        if n_outdated and not _needs_verdict(verdicts, judging, retry=retry_failed):
+            continue
+        if judging.failure and not scoring:  # recorded in the results only
+            events.emit(JobsFound(group, 1, 0))
+        else:
+            yield PendingVerdict(judge, n, judging, scoring)
 
 
 def _lacks(verdicts: LatestLines, id: str, *, retry: bool) -> bool:
@@ -815,6 +862,8 @@ class JudgingForecast:
 
     judges: tuple[JudgeForecast, ...]
     lanes: tuple[LaneForecast, ...]
+    ways: tuple[WayForecast, ...] = ()
+    """The work asked live, and in the ways that are cheaper."""
 
     @property
     def total(self) -> Effort:
@@ -842,7 +891,8 @@ def forecast_judging(plan: JudgePlan, found: Mapping[str, FoundVerdicts] | None 
     found = found or {}
     judges = [_judge_forecast(plan, name, spec, found.get(name)) for name, spec in plan.specs.items()]
     lanes = lanes_of(list(plan.specs.values()), [judge.work for judge in judges])
-    return JudgingForecast(tuple(judges), tuple(lanes))
+    ways = ways_to_ask(plan.specs, [judge.work for judge in judges], Effort())
+    return JudgingForecast(tuple(judges), tuple(lanes), ways)
 
 
 def _judge_forecast(

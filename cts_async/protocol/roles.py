@@ -46,6 +46,7 @@ class Role:
         on_record: Sequence[str] = (),
         shared: bool = False,
         policy: RetryPolicy | None = None,
+        repeated_before: str = "",
         **fields: Any,
     ) -> Awaitable[T]:
         """Render `prompt` with `fields`, ask the model, and parse the reply as `expect`; a durable step named `step`.
@@ -61,6 +62,7 @@ class Role:
             on_record=on_record,
             shared=shared,
             policy=policy,
+            repeated_before=repeated_before,
             **fields,
         )
         # Awaited by the caller: a coroutine of its own would be woken up with every wait of the step.
@@ -77,6 +79,7 @@ class Role:
         on_record: Sequence[str] = (),
         shared: bool = False,
         policy: RetryPolicy | None = None,
+        repeated_before: str = "",
         **fields: Any,
     ) -> Step[T]:
         """The durable step of `ask`.
@@ -84,6 +87,7 @@ class Role:
         The fields named in `on_record` are stored verbatim in the run's data or results already: the journal gets one
         digest of them instead of their text (see `request_json`). A `shared` step is one step for all instances that
         ask the same; all its fields have to be `on_record`. `policy` overrides the runner's retries for this step.
+        Where further steps will repeat the prompt up to one of its fields, `repeated_before` names that.
         """
         rendered = self.prompts.get(prompt, language, self.model.spec.prompt_size)
         values: dict[str, str] = {}
@@ -97,6 +101,9 @@ class Role:
             # step is keyed on the full digest: 16 hex digits are too few to tell apart the questions of all instances.
             key_on = [rendered.sha256, digest if shared else request]
         messages = rendered.render(**values)
+        repeated_chars = 0
+        if repeated_before:
+            repeated_chars = rendered.chars_before(repeated_before, **values)
         return self.model.step(
             ctx,
             ModelCall(
@@ -109,6 +116,7 @@ class Role:
                 defaults=self.defaults,
                 shared=shared,
                 policy=policy,
+                repeated_chars=repeated_chars,
             ),
         )
 

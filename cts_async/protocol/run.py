@@ -33,13 +33,14 @@ from yarl import URL
 from cts_async.config import BudgetConfig
 from cts_async.custom import RoleName
 from cts_async.engine.budget import NOTHING, Budget, BudgetLimits, Deadline
-from cts_async.engine.events import Cost, Events, Notice, Usage
+from cts_async.engine.events import Cost, Events, Notice
 from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.prices import INPUT, OUTPUT, Prices, cost_terms
 from cts_async.engine.processes import allow_more_files
 from cts_async.engine.runner import Context, Job, Runner
 from cts_async.engine.signals import stoppable
-from cts_async.engine.step import Prices, step_key
+from cts_async.engine.step import step_key
 from cts_async.errors import RoleFailed, StepError, UsageError, reason_to_stop
 from cts_async.foreign_json import as_count, as_float, as_object, as_text
 from cts_async.llm.catalog import Catalogue, ModelSpec
@@ -151,6 +152,8 @@ class Resources:
     """Whether the paper's protocol is played to the letter."""
     judge_form: JudgeForm = "nuggets"
     """What judges are asked."""
+    several_answers: bool = False
+    """Whether judges are given several answers to each query, one soon after the other."""
     fixed_temperature: bool = True
     """As the plan has it."""
 
@@ -183,7 +186,8 @@ class Resources:
             return LexicalJudge(form=self.judge_form)
         if self.judge_form == "match":
             return MatchJudge(name, self.fixed_role(name))
-        return self.custom.get((name, "judge")) or ModelJudge(name, self.fixed_role(name))
+        custom = self.custom.get((name, "judge"))
+        return custom or ModelJudge(name, self.fixed_role(name), several_answers=self.several_answers)
 
     def clarifier(self, name: str) -> Clarifier:
         return self.custom.get((name, "clarifier")) or ModelClarifier(self.role(name))
@@ -242,6 +246,7 @@ async def open_resources(
         resources.as_published = isinstance(plan, Plan) and plan.config.as_published
         resources.fixed_temperature = plan.fixed_temperature
         resources.judge_form = plan.judge_form
+        resources.several_answers = plan.judges_several_answers
 
         async def open_model(name: str, spec: ModelSpec) -> Model:
             for opened_name, opened_spec in plan.specs.items():  # the same model with other prompts
@@ -550,16 +555,16 @@ def spent_before(
 def _cost(record: Mapping[str, Any], price: Prices | None) -> Cost:
     """What a record says that its step cost. Never less than nothing: a journal may be anybody's."""
     charged, assumed = as_object(record.get("usage")), as_object(record.get("assumed"))
-    usage = Usage(as_count(charged.get("input")), as_count(charged.get("output")))
+    used = {kind: as_count(n_tokens) for kind, n_tokens in charged.items()}
     # Of attempts whose reply never came, only an assumption is known.
     tokens = max(0.0, as_float(assumed.get("tokens")) or 0.0)
     usd = max(0.0, as_float(assumed.get("usd")) or 0.0)
     if price is not None:
-        usd += price.usd(usage)
+        usd += sum(cost_terms(used, price.by_kind))
     attempts = 1
     if "attempts" in record:
         attempts = as_count(record["attempts"])
-    return Cost(attempts, usage.total + tokens, usd)
+    return Cost(attempts, used.get(INPUT, 0) + used.get(OUTPUT, 0) + tokens, usd)
 
 
 # --- Jobs

@@ -26,6 +26,7 @@ from cts_async.engine.journal import AppendLog, Journal, torn_path
 from cts_async.engine.reuse import StepSource
 from cts_async.engine.runner import Context, Job, interrupted
 from cts_async.errors import RunStopped, UsageError, write_error
+from cts_async.foreign_json import as_object
 from cts_async.llm.redact import SECRETS
 from cts_async.records import Instance
 from cts_async.runs.directory import locked, write_json
@@ -393,7 +394,7 @@ def open_finished_run(
 ) -> Iterator[RunFiles]:
     """Lock a finished run to add judgments to it; its identity stays, the new judges and their prices are recorded.
 
-    Of `notes`, `prices` and `embedded` are used; `notify` is told of judgments that are set aside. Raises as
+    Of `notes`, `prices`, `tiers` and `embedded` are used; `notify` is told of judgments that are set aside. Raises as
     `set_judgments_aside` and `RunFiles`.
     """
     with locked(directory):
@@ -404,6 +405,8 @@ def open_finished_run(
         for text in set_judgments_aside(directory, changed):
             notify(text)
         written["prices"] = dict(manifest.prices) | notes["prices"]
+        if "tiers" in notes:
+            written["tiers"] = as_object(manifest.raw.get("tiers")) | notes["tiers"]
         written["embedded"] = manifest.embedded or notes["embedded"]
         write_json(directory / MANIFEST, written)
         with closing(RunFiles(directory, sync=sync, source=source)) as files:

@@ -5,17 +5,18 @@ Pure: the environment is passed in, and of a key only whether it is set is looke
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, product
 from pathlib import Path
 from typing import Final, Literal
 
 from cts_async.config import RunConfig, variant_of
+from cts_async.engine.prices import price_table
 from cts_async.errors import UsageError
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.local import model_file
-from cts_async.llm.model import model_prices
+from cts_async.llm.model import model_prices, tier_prices
 from cts_async.protocol.judge import LEXICAL
 from cts_async.records import SCHEMES, AskRules, Mode, Scheme, is_one_line
 
@@ -128,8 +129,7 @@ def systems_of(
             system = System("clarify", name, k, scheme, mode, variant)
             if "before" in config.ask:
                 systems.append(system)
-                for share in dict.fromkeys(config.inject_at):
-                    systems.append(replace(system, inject_at=share))
+                systems += _injecting_systems(system, config.inject_at)
             if "both" in config.ask:
                 systems.append(replace(system, asks=config.ask_rules))
     if "during" in config.ask:
@@ -137,6 +137,15 @@ def systems_of(
     for label in rewrites:
         systems.append(System("rewrites", label))
     return systems
+
+
+def _injecting_systems(system: System, shares: Iterable[float]) -> list[System]:
+    """`system` with its answers given at each of these shares. 0.3 and 0.1 + 0.2 have one label, and so one folder."""
+    by_label: dict[str, System] = {}
+    for share in shares:
+        injecting = replace(system, inject_at=share)
+        by_label.setdefault(injecting.label, injecting)
+    return list(by_label.values())
 
 
 def _check_pairs(config: RunConfig, pairs: Sequence[tuple[Scheme, Mode]]) -> None:
@@ -377,8 +386,38 @@ def manifest_prices(specs: Iterable[ModelSpec]) -> dict[str, dict[str, float | N
     """Dollars per million tokens by model id, as a manifest records them."""
     prices = {}
     for spec in specs:
-        prices[spec.model] = {"input": spec.input_usd_per_mtok, "output": spec.output_usd_per_mtok}
+        prices[spec.model] = price_table(
+            spec.input_usd_per_mtok,
+            spec.output_usd_per_mtok,
+            spec.cached_input_usd_per_mtok,
+            spec.cache_write_usd_per_mtok,
+            tier_prices(spec),
+        )
     return prices
+
+
+def tier_notes(specs: Mapping[str, ModelSpec]) -> dict[str, dict[str, str]]:
+    """The field of a manifest that says in which tiers models are asked; none where all are asked live."""
+    tiers = {name: spec.tier for name, spec in specs.items() if spec.tier}
+    if not tiers:
+        return {}
+    return {"tiers": tiers}
+
+
+def remarks_on_tiers(specs: Mapping[str, ModelSpec], *, cheap: bool) -> Iterator[str]:
+    """Say which models are asked in a tier, and with --cheap which have none."""
+    for name, spec in specs.items():
+        tier = spec.asked_tier
+        if tier is not None:
+            waits = ""
+            if tier.waits:
+                waits = f" (may take {tier.waits})"
+            yield f"{name} is asked in the tier {spec.tier} at {tier.price:g} of its price{waits}"
+        elif cheap and not spec.is_free:
+            yield (
+                f"{name} has no cheaper tier of the ordinary call and is asked live, at its full price "
+                f"([models.{spec.alias}.tiers.NAME] in cts.toml adds one)"
+            )
 
 
 def check_prices(specs: Iterable[ModelSpec]) -> None:

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from cts_async.engine.journal import placed_records, read_records
+from cts_async.engine.prices import CACHED, INPUT, OUTPUT, TIER_MARK, cost_terms, is_priced
 from cts_async.errors import InputError
 from cts_async.foreign_json import as_text
 from cts_async.llm.parsing import wording_of_unknown
@@ -45,11 +46,13 @@ class Spent:
     calls: int = 0
     failed_attempts: int = 0
     tokens: dict[str, Counter[str]] = field(default_factory=dict)
-    """Tokens "input" and "output" by model."""
+    """Tokens by model and kind: "input", "output", and their parts (see `engine.prices`)."""
     served: dict[str, Counter[str]] = field(default_factory=dict)
     """By requested model: number of replies by the model that answered, as the server named it."""
     dropped: dict[str, Counter[str]] = field(default_factory=dict)
     """By model: number of replies made without a parameter that the server refused."""
+    other_tiers: dict[str, Counter[str]] = field(default_factory=dict)
+    """By model: number of replies that were served in another tier than asked for, by its name."""
     cuts: JournalCuts = field(default_factory=JournalCuts)
     latency_s: float = 0.0
     """Seconds that the calls took, without waiting for limits; calls at the same time count each."""
@@ -111,10 +114,37 @@ class Spent:
         """Note which model answered, and which parameters its server refused."""
         if model not in self.served:
             self.served[model] = Counter()
-        served_model, dropped = map(response.get, ("served_model", "dropped"))
+        served_model, dropped, served_tier = map(response.get, ("served_model", "dropped", "served_tier"))
         self.served[model][str(served_model or model)] += 1
         if dropped:
             self.dropped.setdefault(model, Counter()).update(map(str, dropped))
+        if served_tier:
+            self.other_tiers.setdefault(model, Counter())[str(served_tier)] += 1
+
+    @property
+    def input_tokens(self) -> int:
+        """Tokens sent, those read from caches included."""
+        return sum(tokens[INPUT] for tokens in self.tokens.values())
+
+    @property
+    def total_tokens(self) -> int:
+        """Tokens sent and received."""
+        return sum(tokens[INPUT] + tokens[OUTPUT] for tokens in self.tokens.values())
+
+    @property
+    def cached_tokens(self) -> int:
+        """Those of `input_tokens` that were read from the providers' caches."""
+        return sum(tokens[CACHED] for tokens in self.tokens.values())
+
+    def tokens_by_tier(self) -> dict[str, int]:
+        """Tokens sent and received that were charged in tiers other than the ordinary one, by the tier's name."""
+        n_by_tier: Counter[str] = Counter()
+        for tokens in self.tokens.values():
+            for key, n_tokens in tokens.items():
+                kind, _, tier = key.partition(TIER_MARK)
+                if tier and kind in (INPUT, OUTPUT):
+                    n_by_tier[tier] += n_tokens
+        return dict(n_by_tier)
 
     def latency_per_instance_s(self) -> float | None:
         """Return the median over instances of the seconds that an instance's calls took, summed; None if unknown.
@@ -141,15 +171,13 @@ class Spent:
         for model, used in self.tokens.items():
             price_by_kind = prices.get(model, _UNPRICED)
             # Servers of one's own report no tokens, and cost nothing all the same.
-            is_free = all(price == 0 for price in price_by_kind.values())
+            is_free = price_by_kind.get(INPUT) == 0 and price_by_kind.get(OUTPUT) == 0
             reports_no_tokens = not used and bool(self.served.get(model))
-            prices_of_used = [price_by_kind.get(kind) for kind in used]
-            if None in prices_of_used or (reports_no_tokens and not is_free):
+            all_priced = all(is_priced(kind, price_by_kind) for kind in used)
+            if not all_priced or (reports_no_tokens and not is_free):
                 unpriced.append(model)
                 continue
-            for n_tokens, price in zip(used.values(), prices_of_used, strict=True):
-                if price is not None:
-                    costs.append(n_tokens * price / 1e6)
+            costs += cost_terms(used, price_by_kind)
         return math.fsum(costs), tuple(unpriced)
 
 

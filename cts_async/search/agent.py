@@ -447,6 +447,7 @@ class Agent:
             if unrecorded:
                 # The agent has continued from these failures: from now on a resumed search must repeat them.
                 await ctx.step(unrecorded)
+                unrecorded = None
             if text is None:
                 return history.finish("", number, forced=forced)
             turn = parse_turn(text, after_thoughts=self.settings.calls_after_thoughts)
@@ -456,7 +457,6 @@ class Agent:
                 history.turns.append(Turn("made_up", turn.made_up))
             is_last = number == self.settings.max_turns
             if session is not None and session.n_missing and not (turn.calls or forced or is_last):
-                unrecorded = None
                 self._send_back(history, session, turn, number)
                 continue
             # WebDancer stops at a turn without a call; its demo forces no answer, but the benchmark needs one to score.
@@ -474,7 +474,6 @@ class Agent:
                 # Failures of other tools say nothing of these.
                 earlier = recorded_failures(await ctx.recall(key, self._told_notes))
             failures = await self._call_tools(ctx, history, turn, number, earlier, session)
-            unrecorded = None
             if failures:
                 unrecorded = _failures_step(f"{TOLD_STEP}{number}", key, failures, self._told_notes)
         raise AssertionError("the last turn returns")
@@ -529,12 +528,12 @@ class Agent:
             if forced and number > 1:
                 history.demand_answer(demand)
             try:
-                return await self._ask(ctx, history, number, session, must_answer=forced), forced
+                return await self._request_turn(ctx, history, number, session, must_answer=forced), forced
             except PromptTooLong:
                 if not history.shrink():
                     raise
 
-    async def _ask(
+    async def _request_turn(
         self, ctx: Context, history: History, number: int, session: AskSession | None, *, must_answer: bool
     ) -> str:
         settings = self.settings
@@ -565,8 +564,16 @@ class Agent:
             history.request,
             key_on=history.key,
             notes=history.notes,
+            repeated_chars=self._repeated_chars(history, must_answer=must_answer),
         )
         return await self.model.ask(ctx, call)
+
+    def _repeated_chars(self, history: History, *, must_answer: bool) -> int:
+        """How much of the last message the next turn repeats: all of it, or none where it would differ there."""
+        # The last turn has no successor, and a reminder stands at the end of the newest message only.
+        if must_answer or self.settings.repeat_question or not self.model.spec.cache_marks:
+            return 0
+        return len(history.sent_messages[-1]["content"])
 
     async def _call_tools(
         self,

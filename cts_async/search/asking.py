@@ -17,6 +17,7 @@ from cts_async.records import Answer, Ask, AskLog, AskRules
 ASK_STEP: Final = "search/ask/"
 """The replies to an agent are steps search/ask/N, from 1 for each search."""
 MAX_QUESTION_CHARS: Final = 1_000
+"""A longer question is cut: the user reads one short question, and not a text that an agent sends along."""
 
 
 class User(Protocol):
@@ -94,4 +95,5 @@ class Injection:
 
     def is_due(self, n_used: int, max_turns: int) -> bool:
         """Whether it is given before the next turn, after `n_used` of at most `max_turns`."""
-        return n_used >= self.share * max_turns
+        # Not n_used >= share * max_turns: 0.55 * 20 is 11.000000000000002, and 11 / 20 is exactly what 0.55 is.
+        return n_used / max_turns >= self.share

@@ -21,6 +21,7 @@ from cts_async.protocol.forecast import (
     PastUsage,
     ReusedEffort,
     StepsForecast,
+    WayForecast,
     actual,
     forecast,
     planned_effort,
@@ -108,6 +109,8 @@ def forecast_json(plan: Plan, forecast: Forecast, runs: Runs) -> dict[str, Any]:
         system["reused"] = forecast.reused.get(label, ReusedEffort()).as_json()
         result["systems"].append(system)
     result["steps"] = [_steps_json(work) for work in forecast.work]
+    if len(forecast.ways) > 1:
+        result["ways"] = _ways_json(forecast.ways)
     result["one_walk_s"] = round(forecast.chain_s, 1)
     result["instances_in_flight"] = forecast.in_flight
     result["models_without_price"] = list(forecast.unpriced)
@@ -175,6 +178,18 @@ def _timed_json(effort: Effort, seconds: float) -> dict[str, Any]:
     return effort.as_json() | {"time_s": round(seconds, 1)}
 
 
+def _ways_json(ways: Sequence[WayForecast]) -> list[dict[str, Any]]:
+    """The cost of each way to ask the models, and what a reply waits for."""
+    rows: list[dict[str, Any]] = []
+    for way in ways:
+        cost = way.effort.as_json()
+        row: dict[str, Any] = {"way": way.way}
+        row["cost_usd"], row["known_cost_usd"] = cost["cost_usd"], cost["known_cost_usd"]
+        row["tiers"], row["waits"] = dict(way.tiers), list(way.waits)
+        rows.append(row)
+    return rows
+
+
 # --- On a terminal
 
 
@@ -213,6 +228,7 @@ def print_forecast(console: Console, plan: Plan, forecast: Forecast, runs: Runs)
             )
         for remark in _price_remarks(forecast):
             say(remark)
+        _print_ways(console, forecast.ways, batched="cts judge --batch")
         if forecast.unknown:
             say(f"Not included: calls made by your own roles: {', '.join(forecast.unknown)}.")
         for warning in budget_warnings(plan, total_of(forecast.work), spent):
@@ -310,10 +326,29 @@ def _steps(works: Iterable[StepsForecast]) -> Iterator[Row]:
 
 def _print_table(console: Console, headings: Sequence[str], rows: Iterable[Row]) -> None:
     """Print a table whose first column and some others are text, and all others numbers."""
-    textual = (headings[0], "by", "bound by", "from")
+    textual = (headings[0], "by", "bound by", "from", "option", "models", "waits")
     columns = [Column(heading, text(heading), numeric=heading not in textual) for heading in headings]
     named_rows = [dict(zip(headings, row, strict=True)) for row in rows]
     print_table(console, DataTable("", "", "", columns, named_rows))
+
+
+def _print_ways(console: Console, ways: Sequence[WayForecast], *, batched: str) -> None:
+    """Print what the work costs live, with --cheap and by batches; nothing where live is the only way.
+
+    `batched` is the command that asks by batches.
+    """
+    if len(ways) < 2:
+        return
+    live_usd = ways[0].effort.cost_usd
+    options = {"live": "", "cheap": "--cheap", "batch": batched}
+    rows: list[Row] = []
+    for way in ways:
+        share = ""
+        if live_usd:
+            share = f"{way.effort.cost_usd / live_usd:.0%}"
+        models = ", ".join(f"{model} {tier}" for model, tier in way.tiers.items()) or "all"
+        rows.append((way.way, options[way.way], money(way.effort), share, models, "; ".join(way.waits)))
+    _print_table(console, ("way", "option", "cost", "of live", "models", "waits"), rows)
 
 
 def _cells(effort: Effort) -> tuple[str, str, str, str]:
@@ -383,13 +418,16 @@ def judging_forecast_json(plan: JudgePlan, forecast: JudgingForecast) -> dict[st
                 "bound_by": lane.binding,
             }
         )
-    return {
+    result: dict[str, Any] = {
         "systems": [{"system": target.name, "answers": len(target.answers)} for target in plan.targets],
         "answers": plan.n_answers,
         "total": _timed_json(forecast.total, forecast.time_s) | {"reused": forecast.all_reused.as_json()},
         "judges": judges,
         "accounts": accounts,
     }
+    if len(forecast.ways) > 1:
+        result["ways"] = _ways_json(forecast.ways)
+    return result
 
 
 def print_judging_forecast(console: Console, plan: JudgePlan, forecast: JudgingForecast) -> None:
@@ -416,6 +454,7 @@ def print_judging_forecast(console: Console, plan: JudgePlan, forecast: JudgingF
     _print_table(console, headings, rows)
     if reused:
         say(reused)
+    _print_ways(console, forecast.ways, batched="--batch")
     times = [f"{lane.name} {duration(lane.time_s)}, bound by {lane.binding}" for lane in forecast.lanes]
     say(f"At least {duration(forecast.time_s)} ({'; '.join(times)}).")
     say(

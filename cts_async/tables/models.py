@@ -13,7 +13,7 @@ from rich.text import Text
 
 from cts_async.config import RunConfig
 from cts_async.errors import UsageError
-from cts_async.llm.catalog import Catalogue, ModelSpec, load_catalogue
+from cts_async.llm.catalog import Catalogue, ModelSpec, Tier, load_catalogue
 from cts_async.llm.local import model_file
 from cts_async.protocol.systems import choose_roles
 from cts_async.tables.output import print_plainly
@@ -129,7 +129,29 @@ def model_json(entry: ModelEntry) -> dict[str, Any]:
     # For models without a system role, a field of 0.12; it is left out where nothing is unusual.
     if spec.system != "system":
         row["system"] = spec.system
+    # Fields of 0.15, in the same way.
+    if spec.cached_input_usd_per_mtok is not None:
+        row["prices"]["cached"] = spec.cached_input_usd_per_mtok
+    if spec.cache_write_usd_per_mtok is not None:
+        row["prices"]["cache_write"] = spec.cache_write_usd_per_mtok
+    if spec.tier:
+        row["tier"] = spec.tier
+    if spec.tiers:
+        row["tiers"] = {name: _tier_json(tier) for name, tier in spec.tiers.items()}
     return row
+
+
+def _tier_json(tier: Tier) -> dict[str, Any]:
+    """A tier as JSON: the factor over the model's prices, and how it is asked."""
+    return {
+        "price": tier.price,
+        "batch": not tier.is_ordinary_call,
+        "params": tier.params,
+        "base_url": tier.base_url or None,
+        "timeout_s": tier.timeout_s,
+        "patience_s": tier.patience_s,
+        "waits": tier.waits,
+    }
 
 
 def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:
@@ -140,7 +162,7 @@ def print_models(console: Console, entries: Sequence[ModelEntry]) -> None:
     table.add_column(no_wrap=True)
     for entry in entries:
         spec = entry.spec
-        facts = (spec.model, spec.base_url, limit_text(spec), price_text(spec))
+        facts = (spec.model, spec.base_url, limit_text(spec), price_text(spec), tiers_text(spec))
         text = Text("\n".join(filter(None, facts)))
         if entry.roles:
             text.append(f"\nplays {', '.join(entry.roles)} by default", "bold")
@@ -169,6 +191,8 @@ def _facts(entry: ModelEntry) -> Iterator[tuple[str, str]]:
     yield "limits", f"{limit_text(spec)}; {spec.limit}{yours}; account {spec.account}"
     yield "time", f"{spec.timeout_s:g} s for a whole answer"
     yield "prices", price_text(spec)
+    for name, tier in spec.tiers.items():
+        yield f"tier {name}", _tier_text(spec, name, tier)
     yield "parameters", _parameters(spec.sent({})) or "none"
     if spec.drops:
         yield "never sent", ", ".join(spec.drops)
@@ -240,10 +264,55 @@ def price_text(spec: ModelSpec) -> str:
         return "price unknown"
     if price_in == price_out == 0:
         return "free"
-    return f"{_dollars(price_in)} in, {_dollars(price_out)} out per million tokens"
+    text = f"{_dollars(price_in)} in, {_dollars(price_out)} out per million tokens"
+    caches = []
+    if spec.cached_input_usd_per_mtok is not None:
+        caches.append(f"{_dollars(spec.cached_input_usd_per_mtok)} cached")
+    if spec.cache_write_usd_per_mtok is not None:
+        caches.append(f"{_dollars(spec.cache_write_usd_per_mtok)} written to the cache")
+    if caches:
+        text += f" ({', '.join(caches)})"
+    return text
+
+
+def tiers_text(spec: ModelSpec) -> str:
+    """Format the tiers: `flex at 50 % (--cheap), batch at 50 %`; "" without any."""
+    texts = []
+    for name, tier in spec.tiers.items():
+        text = f"{name} at {tier.price:.0%}"
+        if name == spec.tier:
+            text += " (in use)"
+        elif name == spec.cheap_tier:
+            text += " (--cheap)"
+        texts.append(text)
+    if not texts:
+        return ""
+    return f"tiers: {', '.join(texts)}"
+
+
+def _tier_text(spec: ModelSpec, name: str, tier: Tier) -> str:
+    """What a tier costs, how it is asked and what it waits for, in one line."""
+    facts = [f"{tier.price:.0%} of the price"]
+    if not tier.is_ordinary_call:
+        facts.append("a batch interface")
+    elif name == spec.tier:
+        facts.append("in use")
+    elif name == spec.cheap_tier:
+        facts.append(f'with --cheap, or tier = "{name}" in cts.toml')
+    else:
+        facts.append(f'with tier = "{name}" in cts.toml')
+    if tier.params:
+        facts.append(_parameters(tier.params))
+    if tier.base_url:
+        facts.append(tier.base_url)
+    if tier.waits:
+        facts.append(f"waits {tier.waits}")
+    return "; ".join(facts)
 
 
 def _dollars(price: float) -> str:
+    if 0 < price < 0.1 or round(price, 2) != price:
+        return f"${price:.4f}".rstrip("0")
     return f"${price:.2f}".removesuffix(".00")
 
 

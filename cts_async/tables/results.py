@@ -113,6 +113,12 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
         calls.append(f"{summary.label} {summary.spent.calls:,}")
     if n_calls:
         print_plainly(console, f"Calls: {', '.join(calls)}")
+        shares = ", ".join(_cached_shares(summaries))
+        if shares:
+            print_plainly(console, f"Input read from the providers' caches, at a lower price: {shares}")
+        tiers = ", ".join(_tier_shares(summaries))
+        if tiers:
+            print_plainly(console, f"Tokens charged in cheaper tiers: {tiers}")
         latencies = ", ".join(_latencies(summaries))
         if latencies:
             print_plainly(console, f"Latency per instance (median): {latencies}")
@@ -126,6 +132,23 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
     pairs = chain.from_iterable(summary.judge_pairs for summary in summaries)
     for agreement in pooled_agreements(pairs):
         print_plainly(console, f"{agreement_sentence(agreement)}.")
+
+
+def _cached_shares(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    """The share of the tokens sent that came from caches, of the systems that had any."""
+    for summary in summaries:
+        n_cached = summary.spent.cached_tokens
+        if n_cached:
+            yield f"{summary.label} {n_cached / summary.spent.input_tokens:.0%}"
+
+
+def _tier_shares(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    """The share of all tokens that was charged in each tier, of the systems that had any."""
+    for summary in summaries:
+        n_tokens = summary.spent.total_tokens
+        for tier, n_in_tier in summary.spent.tokens_by_tier().items():
+            if n_tokens:
+                yield f"{summary.label} {n_in_tier / n_tokens:.0%} {printable_name(tier)}"
 
 
 def _latencies(summaries: Sequence[RunSummary]) -> Iterator[str]:
@@ -254,6 +277,7 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
             yield f"{summary.directory}/{sentence}"
     yield from other_models(summaries)
     yield from dropped_parameters(summaries)
+    yield from other_tiers(summaries)
     for summary in summaries:
         for line in cut_prompt_lines(summary.spent.cuts.by_model()):
             yield f"{summary.label}: {line}"
@@ -302,6 +326,22 @@ def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
         affected = f"{n} of {replies[model].total()} replies were made without"
         remedy = f'drops = ["{parameter}"] in its table of cts.toml saves the refused request'
         yield f"Without {parameter}: {printable_name(model)} refuses it, {affected} ({remedy})"
+
+
+def other_tiers(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    """Yield a line for each model and tier that served replies which were asked for in another one, over all runs."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for summary in summaries:
+        for model, tiers in summary.spent.other_tiers.items():
+            for tier, n in tiers.items():
+                counts[model, tier] += n
+    replies = _replies(summaries)
+    for (model, tier), n in counts.items():
+        share = f"{n} of {replies[model].total()} replies"
+        yield (
+            f"Not in the tier asked for: {share} of {printable_name(model)} (by their word: {printable_name(tier)}); "
+            "they are priced as such, in full unless that tier has a price"
+        )
 
 
 def _replies(summaries: Sequence[RunSummary]) -> dict[str, Counter[str]]:
@@ -445,6 +485,8 @@ def effort_table(runs: NamedRuns) -> DataTable:
     rows = [_effort_row(name, run) for name, run in runs]
     columns = list(text_columns("system"))
     columns += number_columns(mean=".2f", calls=",", failed_attempts=",", input_tokens=",", output_tokens=",")
+    if any("cached_tokens" in row for row in rows):
+        columns += number_columns(cached_tokens=",")
     columns.append(Column("cost", cost_text))
     columns.append(Column("usd per instance", number("usd_per_instance", ".4f")))
     columns.append(Column("s per instance", number("latency_per_instance_s", ".1f")))
@@ -467,6 +509,9 @@ def _effort_row(name: str, run: RunSummary) -> Row:
     for tokens in spent.tokens.values():
         row["input_tokens"] += tokens["input"]
         row["output_tokens"] += tokens["output"]
+    # A column of its own only where a provider's cache was of use.
+    if spent.cached_tokens:
+        row["cached_tokens"] = spent.cached_tokens
     row |= cost_fields(run)
     row["latency_per_instance_s"] = spent.latency_per_instance_s()
     # Failed instances have cost something, too.

@@ -369,10 +369,14 @@ class _SpendingColumns:
             for tokens in spent.tokens.values():
                 input_tokens += tokens["input"]
                 output_tokens += tokens["output"]
+        cached_tokens: int | None = None
+        if input_tokens is not None:
+            cached_tokens = spent.cached_tokens
         return {
             "calls": spent.calls,
             "input_tokens": input_tokens,
             "output_tokens": output_tokens,
+            "cached_tokens": cached_tokens,
             "model_s": round(spent.latency_s, 4),
             "cost_usd": spent.cost_usd(self._prices),
             "reused_calls": reused_calls,

@@ -27,7 +27,10 @@ _described: Final = with_config(ConfigDict(use_attribute_docstrings=True))
 Count = Annotated[int, Field(ge=0)]
 Score = Annotated[float, Field(ge=0, le=100)]
 Texts: TypeAlias = list[str]
-Tokens = Annotated[dict[str, dict[str, Count]], Field(description="by model: input and output")]
+Tokens = Annotated[
+    dict[str, dict[str, Count]],
+    Field(description="by model: input and output, and parts of them as in a step's usage"),
+]
 Intent = Annotated[str, Field(description="the hidden intent q*")]
 Query = Annotated[str, Field(description="the underspecified query q")]
 RestoreScore = Annotated[
@@ -197,7 +200,10 @@ class RunJson(TypedDict):
     players: NotRequired[dict[str, str | None]]
     """who plays which role"""
     prices: NotRequired[dict[str, dict[str, float | None]]]
-    """dollars for a million tokens by model: input and output"""
+    """dollars for a million tokens by model: input and output; cached and cache_write, where they have prices of their
+    own; "@TIER" is a factor over all of them"""
+    tiers: NotRequired[dict[str, str]]
+    """by model: the cheaper tier in which it was asked; absent where all were asked live"""
     embedded: NotRequired[bool]
     """the embedded model plays a role"""
     demo: NotRequired[MadeUp]
@@ -241,6 +247,11 @@ class UsageJson(TypedDict, total=False):
 
     input: Count
     output: Count
+    cached: Count
+    """of the input: read from the provider's cache; absent without any"""
+    cache_write: Count
+    """of the input: written to it, at a price of its own. What was charged in a cheaper tier stands once more in fields
+    such as "input@flex" """
 
 
 class AssumedJson(TypedDict):
@@ -613,6 +624,8 @@ class RunSummaryJson(JudgeSummaryJson):
     served_models: dict[str, dict[str, Count]]
     """by requested model: replies by the model that answered"""
     dropped_parameters: NotRequired[dict[str, dict[str, Count]]]
+    other_tiers: NotRequired[dict[str, dict[str, Count]]]
+    """by model: replies that were served in another tier than asked for, by its name; absent without any"""
     priced_usd: NotRequired[float]
     """dollars of the models that have a price"""
     unpriced_models: NotRequired[Count]

@@ -80,6 +80,8 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
     value["served_models"] = _ranked_by_model(spent.served)
     if spent.dropped:
         value["dropped_parameters"] = _ranked_by_model(spent.dropped)
+    if spent.other_tiers:
+        value["other_tiers"] = _ranked_by_model(spent.other_tiers)
     value |= _cut_prompts_json(spent.cuts.by_model())
     value["priced_usd"] = known_cost
     value["unpriced_models"] = len(unpriced)

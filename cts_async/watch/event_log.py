@@ -147,6 +147,10 @@ def _effort(event: events.StepEnded) -> str:
     text = f"{event.latency_s:.2f} s"
     if usage.total:
         text += f", {usage.input_tokens} + {usage.output_tokens} tokens"
+    if usage.cached_tokens:
+        text += f" ({usage.cached_tokens} cached)"
+    for tier, _ in usage.tiers[:1]:
+        text += f" in {tier}"
     if event.usd:
         text += f", ${event.usd:.5f}"
     return text + _by(event.lane)

@@ -128,7 +128,7 @@ async def test_doctor_tries_whether_a_long_prompt_is_read_in_full(
         return web.json_response({"model": "m", "choices": [choice], "usage": usage})
 
     async with served(answer) as url:
-        answered, found = await _question(ModelSpec("mine", "openai", url, "m", None, "mine", 1), {})
+        answered, _, found = await _question(ModelSpec("mine", "openai", url, "m", None, "mine", 1), {})
     assert answered == "Paris"
     assert found
     assert found.ok is ok

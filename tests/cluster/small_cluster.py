@@ -29,9 +29,10 @@ from cts_async.engine.budget import NOTHING, Budget, BudgetLimits
 from cts_async.engine.events import Cost, Event, Events, Usage
 from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.prices import Prices
 from cts_async.engine.reuse import StepSource
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.step import Executed, Prices, Step, step_key
+from cts_async.engine.step import Executed, Step, step_key
 from cts_async.errors import Interrupted, RateLimited, RejectedError, StepError, UsageError
 from cts_async.llm.limit_headers import quotas_in
 from cts_async.protocol.run_files import EndedLines, RunFiles

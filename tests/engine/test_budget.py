@@ -19,8 +19,9 @@ from cts_async.engine.budget import NOTHING, REMEMBERED, Budget, BudgetLimits, D
 from cts_async.engine.events import BudgetUsed, Cost, Events, Usage
 from cts_async.engine.journal import Journal
 from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.prices import Prices
 from cts_async.engine.runner import Context, interrupted
-from cts_async.engine.step import Prices, Step, is_unsent
+from cts_async.engine.step import Step, is_unsent
 from cts_async.errors import (
     EXIT_RESUMABLE,
     BudgetSpent,

@@ -30,6 +30,7 @@ from cts_async.engine.runner import Runner
 from cts_async.engine.step import Executed, RetryPolicy, Step, step_key
 from cts_async.errors import (
     Interrupted,
+    NoCapacity,
     ProviderDown,
     ProviderRefused,
     RateLimited,
@@ -542,8 +543,12 @@ def run(
     refuses: Refuses,
     jobs: int = 40,
     in_flight: int = 16,
+    capacity_s: float | None = None,
 ) -> Ended:
-    """`jobs` of one step each, 16 at a time; an answer takes half a second, a refusal a twentieth."""
+    """`jobs` of one step each, 16 at a time; an answer takes half a second, a refusal a twentieth.
+
+    With `capacity_s`, refusals are those of a tier with so much patience.
+    """
     bench, lanes, sent, stopped = Bench(folder / "steps.jsonl"), list[Lane](), list[int](), ""
 
     def begin(runner: Runner) -> None:
@@ -555,6 +560,8 @@ def run(
             sent.append(i)
             await asyncio.sleep(0.05)
             if refuses(i, asyncio.get_running_loop().time()):
+                if capacity_s is not None:
+                    raise NoCapacity("no room", patience_s=capacity_s, retry_after_s=asks_s, status=429)
                 raise RateLimited("slower, please", retry_after_s=asks_s, status=429)
             await asyncio.sleep(0.45)
             return Executed({"text": ""})
@@ -594,6 +601,34 @@ def test_refusals_longer_than_max_outage_stop_the_run(
     assert "x has refused all requests for 9" in ended.stopped
     assert "(slower, please); completed work is saved, the same command resumes" in ended.stopped
     assert 900 < ended.took_s <= 960
+
+
+@pytest.mark.parametrize("limits", [UNKNOWN, PACED])
+@pytest.mark.parametrize("asks_s", [None, 20.0])
+def test_a_tier_without_capacity_is_waited_for_longer_than_an_outage(
+    tmp_path: Path, limits: LaneLimits, asks_s: float | None
+) -> None:
+    """--max-outage is 900 s here, and the tier's own patience an hour."""
+    ended = run(tmp_path, limits, asks_s, lambda _, now: now < 3000, capacity_s=3600.0)
+    assert (sorted(ended.done), ended.failed, ended.stopped) == (list(range(40)), [], "")
+    assert ended.took_s < 3000 + 120
+
+
+def test_a_tier_without_capacity_stops_the_run_after_its_patience(tmp_path: Path) -> None:
+    ended = run(tmp_path, PACED, None, lambda _, now: True, capacity_s=3600.0)
+    assert (ended.done, ended.failed) == ([], [])
+    assert "x has refused all requests for 36" in ended.stopped
+    assert "(no room); completed work is saved, the same command resumes" in ended.stopped
+    # A longer --max-outage counts in the place of the patience.
+    (tmp_path / "steps.jsonl").unlink()
+    ended = run(tmp_path, PACED, None, lambda _, now: True, capacity_s=60.0)
+    assert "x has refused all requests for 9" in ended.stopped
+
+
+def test_capacity_for_two_in_three_requests_costs_no_instance(tmp_path: Path) -> None:
+    draws = random.Random(5)
+    ended = run(tmp_path, PACED, None, lambda _, now: draws.random() < 0.33, capacity_s=3600.0)
+    assert (sorted(ended.done), ended.failed, ended.stopped) == (list(range(40)), [], "")
 
 
 @pytest.mark.parametrize("limits", [UNKNOWN, PACED])

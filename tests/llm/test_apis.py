@@ -51,6 +51,11 @@ CLAUDE_GOOD: dict[str, Any] = {
 }
 
 
+def cached_usage(**fields: Any) -> dict[str, Any]:
+    """2,000 tokens in, 9 out, and what a provider says of its cache."""
+    return {"prompt_tokens": 2000, "completion_tokens": 9, "total_tokens": 2009, **fields}
+
+
 def read(status: int, body: Any, head: dict[str, str] | None = None, spec: ModelSpec = SPEC) -> Reply:
     data = body if isinstance(body, bytes) else orjson.dumps(body)
     return read_reply(load_api(spec.api), spec, status, head or {}, data, now=0.0)
@@ -496,6 +501,32 @@ def test_reasoning_is_separated_from_the_text(field: str) -> None:
         # Gemini: 10 tokens of reasoning stand in the total alone.
         (SPEC, {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 19}, Usage(7, 12)),
         (SPEC, {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": None}, Usage(7, 2)),
+        # OpenAI, Gemini and Qwen say in the details what came from the cache.
+        (SPEC, cached_usage(prompt_tokens_details={"cached_tokens": 1536}), Usage(2000, 9, 1536)),
+        (SPEC, cached_usage(prompt_tokens_details={"cached_tokens": 0, "audio_tokens": 0}), Usage(2000, 9)),
+        (SPEC, cached_usage(prompt_tokens_details=None), Usage(2000, 9)),
+        # OpenRouter, and DashScope's explicit cache, say what was written, too.
+        (
+            SPEC,
+            cached_usage(prompt_tokens_details={"cached_tokens": 500, "cache_write_tokens": 1200}),
+            Usage(2000, 9, 500, 1200),
+        ),
+        (
+            SPEC,
+            cached_usage(prompt_tokens_details={"cached_tokens": 0, "cache_creation_input_tokens": 1900}),
+            Usage(2000, 9, 0, 1900),
+        ),
+        # DeepSeek
+        (
+            SPEC,
+            cached_usage(prompt_cache_hit_tokens=1792, prompt_cache_miss_tokens=208),
+            Usage(2000, 9, 1792),
+        ),
+        (SPEC, cached_usage(cached_tokens=1024), Usage(2000, 9, 1024)),  # Moonshot
+        # What cannot be true is paid in full.
+        (SPEC, cached_usage(prompt_cache_hit_tokens=2001), Usage(2000, 9)),
+        (SPEC, cached_usage(prompt_cache_hit_tokens=-5), Usage(2000, 9)),
+        (SPEC, cached_usage(prompt_tokens_details={"cached_tokens": "many"}), Usage(2000, 9)),
         (SPEC, {"prompt_tokens": "x"}, None),
         (SPEC, {"prompt_tokens": []}, None),
         (SPEC, {"prompt_tokens": -7, "completion_tokens": 2}, None),
@@ -504,7 +535,7 @@ def test_reasoning_is_separated_from_the_text(field: str) -> None:
         (
             CLAUDE,
             {**CLAUDE_GOOD["usage"], "cache_creation_input_tokens": 100, "cache_read_input_tokens": 2000},
-            Usage(2112, 6),
+            Usage(2112, 6, 2000, 100),
         ),
         (CLAUDE, {"input_tokens": 3}, None),
         (CLAUDE, {"output_tokens": 3}, None),
@@ -721,3 +752,74 @@ def test_headers_of_claude_name_waits_and_limits() -> None:
         assert limited.retry_after_s == wait_s
     head = {"anthropic-ratelimit-requests-limit": "50", "anthropic-ratelimit-requests-remaining": "49"}
     assert read(200, CLAUDE_GOOD, head, spec=CLAUDE).quotas == Quotas(Quota(50, 49))
+
+
+# --- Tiers and caches
+
+
+@pytest.mark.parametrize(
+    ("spec", "body", "tier"),
+    [
+        (SPEC, {**GOOD, "service_tier": "flex"}, "flex"),
+        (SPEC, {**GOOD, "service_tier": None}, ""),
+        (SPEC, {**GOOD, "service_tier": ["flex"]}, ""),
+        (SPEC, GOOD, ""),
+        (CLAUDE, {**CLAUDE_GOOD, "usage": {**CLAUDE_GOOD["usage"], "service_tier": "batch"}}, "batch"),
+        (CLAUDE, CLAUDE_GOOD, ""),
+    ],
+)
+def test_a_reply_names_the_tier_that_served_it(spec: ModelSpec, body: dict[str, Any], tier: str) -> None:
+    assert read(200, body, spec=spec).tier == tier
+
+
+MARK = {"type": "ephemeral"}
+LONG = "nuggets " * 600  # 4,800 bytes
+
+
+def claude_turns(messages: Any, repeated_chars: int) -> Any:
+    request = ChatRequest(messages, repeated_chars=repeated_chars)
+    body = orjson.loads(load_api("anthropic").body(CLAUDE, request))
+    assert body["model"] == "claude-x"
+    return body["messages"]
+
+
+def test_the_end_of_what_is_repeated_is_marked_for_the_cache() -> None:
+    messages = ({"role": "system", "content": "Judge."}, {"role": "user", "content": f"{LONG}the answer"})
+    (turn,) = claude_turns(messages, len(LONG))
+    assert turn["content"] == [
+        {"type": "text", "text": LONG, "cache_control": MARK},
+        {"type": "text", "text": "the answer"},
+    ]
+
+
+def test_instructions_in_front_of_the_first_turn_do_not_move_the_mark() -> None:
+    messages = ({"role": "system", "content": "Judge."}, {"role": "user", "content": f"{LONG}the answer"})
+    request = ChatRequest(messages, repeated_chars=len(LONG))
+    body = orjson.loads(load_api("anthropic").body(replace(CLAUDE, system="user"), request))
+    assert [block["text"] for block in body["messages"][0]["content"]] == [f"Judge.\n\n{LONG}", "the answer"]
+
+
+def test_a_conversation_is_marked_at_its_end() -> None:
+    messages = (
+        {"role": "user", "content": LONG},
+        {"role": "assistant", "content": "I search."},
+        {"role": "user", "content": "a page"},
+    )
+    first, second, last = claude_turns(messages, len("a page"))
+    assert (first["content"], second["content"]) == (LONG, "I search.")
+    assert last["content"] == [{"type": "text", "text": "a page", "cache_control": MARK}]
+
+
+@pytest.mark.parametrize(
+    ("messages", "repeated_chars"),
+    [
+        # Nobody will repeat it.
+        (({"role": "user", "content": LONG},), 0),
+        # Less than 1,024 tokens are not cached, so a mark would only cost.
+        (({"role": "user", "content": LONG[:4000]},), 4000),
+        # A beginning of the assistant's becomes a request of ours at the end of the last turn.
+        (({"role": "user", "content": LONG}, {"role": "assistant", "content": "{"}), 1),
+    ],
+)
+def test_what_would_not_pay_is_not_marked(messages: Any, repeated_chars: int) -> None:
+    assert "cache_control" not in str(claude_turns(messages, repeated_chars))

@@ -16,8 +16,9 @@ from llm_calls import FreeText
 from cts_async.engine.events import Events, Notice, Usage
 from cts_async.engine.journal import Journal, read_records
 from cts_async.engine.lane import Lane, LaneLimits
+from cts_async.engine.prices import Prices
 from cts_async.engine.runner import Context, Job, Runner
-from cts_async.engine.step import Prices, RetryPolicy
+from cts_async.engine.step import RetryPolicy
 from cts_async.errors import StepError, UnusableOutput
 from cts_async.llm.apis import ChatRequest, Message, Reply
 from cts_async.llm.catalog import ModelSpec

@@ -12,12 +12,14 @@ from asking_runs import ANSWER, INTENT, QUERY, SEARCH, Models, asked_run, asking
 from cts_async.engine.journal import read_records
 from cts_async.errors import UsageError
 from cts_async.llm.model import input_tokens
+from cts_async.protocol.audit.asking import AskingFacts
 from cts_async.protocol.systems import System
 from cts_async.records import AskRules, ReplyForm
 from cts_async.runs.manifest import manifest_of
 from cts_async.runs.open_run import whole_run
 from cts_async.runs.trace import whole_events
 from cts_async.search.agent import History
+from cts_async.search.asking import Injection
 from cts_async.search.toolbox.ask import AskTool
 from cts_async.search.tools import AgentSettings
 from cts_async.search.turn_format import format_tool_response
@@ -180,6 +182,20 @@ def test_answers_are_injected_when_a_share_of_the_turns_is_used_up(tmp_path: Pat
     assert line_of(at_once)["injected_turn"] == 1
     # Beside both ways the pairs rewritten into the query are a system of its own.
     assert any("inject" not in path.name for path in run.parent.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("share", "max_turns", "n_before"),
+    # 0.55 * 20 and 0.07 * 100 are a little more than 11 and 7. Of 20 turns no answer is left to give after 0.99.
+    [(0.0, 20, 0), (0.25, 8, 2), (0.1, 9, 1), (0.55, 20, 11), (0.07, 100, 7), (0.99, 20, 20)],
+)
+def test_answers_are_due_at_the_first_turn_with_that_share_of_turns_before_it(
+    share: float, max_turns: int, n_before: int
+) -> None:
+    injection = Injection("", share)
+    due = [n_used for n_used in range(max_turns) if injection.is_due(n_used, max_turns)]
+    assert due == list(range(n_before, max_turns))
+    assert AskingFacts(inject_at=share, max_turns=max_turns).injected_turn == n_before + 1
 
 
 def test_search_that_ends_before_the_share_says_that_nothing_was_injected(tmp_path: Path) -> None:

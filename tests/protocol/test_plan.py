@@ -17,7 +17,7 @@ from cts_async.config import BudgetConfig, RunConfig
 from cts_async.engine.budget import Budget, BudgetLimits
 from cts_async.engine.events import Cost, Events
 from cts_async.engine.journal import read_records
-from cts_async.engine.step import Prices
+from cts_async.engine.prices import Prices
 from cts_async.errors import InputError, UsageError
 from cts_async.llm.catalog import ModelSpec, load_catalogue
 from cts_async.protocol.forecast import forecast

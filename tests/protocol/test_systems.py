@@ -31,6 +31,19 @@ def test_references_come_first_then_every_clarifier_with_every_k() -> None:
     assert [system.label for system in systems] == ["orig", "gpt-k1", "gpt-k3", "claude-k1", "claude-k3"]
 
 
+def test_systems_ask_at_each_time_and_shares_of_one_label_are_one() -> None:
+    config = clarifying("gpt", 1, ask=("never", "before", "during", "both"), inject_at=(0.3, 0.1 + 0.2, 0.5))
+    systems = systems_of(config)
+    assert [system.label for system in systems] == [
+        "gpt-k1",
+        "gpt-k1+inject30",
+        "gpt-k1+inject50",
+        "gpt-k1+ask3",
+        "orig+ask3",
+    ]
+    assert systems[1].inject_at == 0.3
+
+
 def test_prompts_of_a_clarifier_end_its_label() -> None:
     config = clarifying("gpt", 3, schemes=("at-cot",), modes=("respond",))
     config = replace(config, models=("gpt@short", "vertex:claude@2025"))

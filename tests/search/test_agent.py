@@ -33,12 +33,14 @@ class Script:
 
     def __init__(self, *lines: str) -> None:
         self.lines, self.shown, self.news, self.notes = list(lines), [], [], []
-        self.spec = SimpleNamespace(structured="none")
+        self.repeated: list[int] = []
+        self.spec = SimpleNamespace(structured="none", cache_marks=False)
 
     async def ask(self, ctx: Context, call: ModelCall[Any]) -> Any:
         self.shown.append([dict(message) for message in call.messages])
         self.news.append(call.request)
         self.notes.append(call.notes)
+        self.repeated.append(call.repeated_chars)
         return call.expect.parse(self.lines.pop(0))
 
 
@@ -107,6 +109,25 @@ def test_last_call_of_the_budget_demands_the_answer(tmp_path: Path) -> None:
     assert trace.forced
     assert "forced" in [turn.kind for turn in trace.turns]
     assert "No tool calls are left" in script.shown[2][-1]["content"]
+
+
+def test_a_cache_is_told_that_the_next_turn_repeats_the_conversation(tmp_path: Path) -> None:
+    script = Script(SEARCH, VISIT, ANSWER)
+    script.spec.cache_marks = True
+    run_agent(tmp_path, script, Documents(), max_turns=3)
+    first, second, last = script.repeated
+    assert (first, second) == tuple(len(shown[-1]["content"]) for shown in script.shown[:2])
+    assert last == 0  # nothing follows the turn that has to answer
+
+
+@pytest.mark.parametrize(("marks", "settings"), [(False, {}), (True, {"repeat_question": True})])
+def test_a_cache_is_told_nothing_where_that_is_of_no_use(
+    tmp_path: Path, marks: bool, settings: dict[str, Any]
+) -> None:
+    script = Script(SEARCH, ANSWER)
+    script.spec.cache_marks = marks
+    run_agent(tmp_path, script, Documents(), **settings)
+    assert script.repeated == [0, 0]
 
 
 def test_made_up_tool_response_is_cut_and_recorded_in_trace(tmp_path: Path) -> None:

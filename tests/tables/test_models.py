@@ -113,7 +113,7 @@ def test_json_has_everything_but_the_key() -> None:
     assert (row["key_set"], row["ready"], row["missing"], row["problem"]) == (True, True, [], None)
     assert (row["api"], row["base_url"]) == ("anthropic", "https://api.anthropic.com/v1")
     assert row["limits"]["requests_per_min"] == 50
-    assert row["prices"] == {"input": 3.0, "output": 15.0}
+    assert row["prices"] == {"input": 3.0, "output": 15.0, "cached": 0.3, "cache_write": 3.75}
     assert row["params"] == {"temperature": 0.0, "max_tokens": 4096}
     assert "top_p" in row["drops"]
     assert row["source"] == "shipped"

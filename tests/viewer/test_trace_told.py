@@ -44,7 +44,7 @@ class Script:
 
     def __init__(self, *lines: str) -> None:
         self.lines = list(lines)
-        self.spec = SimpleNamespace(structured="none")
+        self.spec = SimpleNamespace(structured="none", cache_marks=False)
 
     async def ask(self, ctx: Context, call: ModelCall[Any]) -> str:
         async def execute(unusable: UnusableOutput | None) -> Executed:

@@ -37,6 +37,9 @@ class ChatRequest:
     grammar: str | None = None
     defaults: frozenset[str] = frozenset()
     """The names among `params` that nobody has set: where a server refuses one, in any words, it is left out."""
+    repeated_chars: int = 0
+    """How many characters of the last message further requests repeat, after all messages before it; 0: not known.
+    An API whose cache has to be told marks the end of what is repeated, where that pays."""
 
 
 @value
@@ -58,6 +61,8 @@ class Reply:
     """The calls of tools that were offered in the request's parameters, in OpenAI's form."""
     dropped: tuple[str, ...] = ()
     """Request parameters that were left out because this server has refused them before."""
+    tier: str = ""
+    """The tier that served it, by its own word; "" where it names none."""
 
 
 def with_system_in_user_turn(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -93,12 +98,22 @@ MAX_USAGE_TOKENS: Final = 20_000_000
 """More than any model reads or writes at once: a wrong number as large as this would block its account for hours."""
 
 
-def plausible_usage(input_tokens: int, output_tokens: int) -> Usage | None:
-    """The usage that a provider reports; None for numbers that cannot be true."""
+def plausible_usage(
+    input_tokens: int, output_tokens: int, cached_tokens: int = 0, cache_write_tokens: int = 0
+) -> Usage | None:
+    """The usage that a provider reports, caches included in the input; None for numbers that cannot be true.
+
+    Numbers of caches that cannot be true count as none, so that these tokens are paid in full.
+    """
     # Negative numbers would give tokens back to a limit or a budget.
-    if 0 <= input_tokens <= MAX_USAGE_TOKENS and 0 <= output_tokens <= MAX_USAGE_TOKENS:
+    if not (0 <= input_tokens <= MAX_USAGE_TOKENS and 0 <= output_tokens <= MAX_USAGE_TOKENS):
+        return None
+    if not (cached_tokens or cache_write_tokens):  # as of nearly every call
         return Usage(input_tokens, output_tokens)
-    return None
+    in_order = cached_tokens >= 0 and cache_write_tokens >= 0
+    if not in_order or cached_tokens + cache_write_tokens > input_tokens:
+        return Usage(input_tokens, output_tokens)
+    return Usage(input_tokens, output_tokens, cached_tokens, cache_write_tokens)
 
 
 MAX_NAME_CHARS: Final = 200

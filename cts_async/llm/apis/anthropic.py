@@ -32,7 +32,8 @@ MAX_TOKENS: Final = 4096
 """Where nobody sets a limit: the API requires one, and every model allows this much."""
 BEGIN_WITH: Final = "Begin your reply with exactly this text and go on from there:"
 OPENING: Final = "(The conversation begins with your turn.)"
-_CACHED: Final = ("cache_creation_input_tokens", "cache_read_input_tokens")
+MIN_CACHED_BYTES: Final = 4096
+"""The fewest bytes of a prefix that is marked to be cached: about 1,024 tokens, below which the API caches nothing."""
 
 
 def headers(key: str) -> dict[str, str]:
@@ -56,18 +57,46 @@ def body(spec: ModelSpec, request: ChatRequest) -> bytes:
     fields.update(spec.sent(request.params))
     if system:
         fields["system"] = system
+    if request.repeated_chars:
+        _mark_repeated(system, turns, request.messages[-1], request.repeated_chars)
     fields["messages"] = turns
     return orjson.dumps(fields)
 
 
-def split_system(messages: Sequence[Message]) -> tuple[str, list[dict[str, str]]]:
+def _mark_repeated(system: str, turns: list[dict[str, Any]], last: Message, repeated_chars: int) -> None:
+    """Mark the end of what further requests repeat, `repeated_chars` of the last message, where caching it pays.
+
+    A write costs a quarter more than input, and each read within five minutes a tenth: one read pays for it. The API
+    finds what earlier requests wrote by looking back from the mark, so each request needs one only.
+    """
+    turn = turns[-1]
+    text = turn["content"]
+    tail = last["content"][repeated_chars:]
+    if last["role"] != "user" or not text.endswith(last["content"]):
+        return
+    repeated = text[: len(text) - len(tail)]
+    n_bytes = len(system.encode()) + len(repeated.encode())
+    for earlier in turns[:-1]:
+        n_bytes += len(earlier["content"].encode())
+    # The API refuses blank blocks.
+    if n_bytes < MIN_CACHED_BYTES or not repeated.strip():
+        return
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": repeated, "cache_control": {"type": "ephemeral"}}
+    ]
+    if tail.strip():
+        blocks.append({"type": "text", "text": tail})
+    turn["content"] = blocks
+
+
+def split_system(messages: Sequence[Message]) -> tuple[str, list[dict[str, Any]]]:
     """The instructions, and the turns as the API requires them; only blank messages are dropped.
 
     A last turn of the assistant, which other APIs continue, becomes a request to begin with it, since newer models
     refuse a prefilled reply. With nothing but instructions, these become the user's turn.
     """
     instructions: list[str] = []
-    turns: list[dict[str, str]] = []
+    turns: list[dict[str, Any]] = []
     for message in messages:
         # The API refuses blank turns.
         if not message["content"].strip():
@@ -87,7 +116,7 @@ def split_system(messages: Sequence[Message]) -> tuple[str, list[dict[str, str]]
     return system, turns
 
 
-def _add(turns: list[dict[str, str]], role: str, text: str) -> None:
+def _add(turns: list[dict[str, Any]], role: str, text: str) -> None:
     """Add a turn, joined to the one before where the role is the same."""
     if turns and turns[-1]["role"] == role:
         turns[-1]["content"] += f"\n\n{text}"
@@ -108,14 +137,19 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
     else:
         content = parsed["content"]
     texts, thoughts = _read_blocks(content)
+    usage = parsed.get("usage")
+    tier = ""
+    if isinstance(usage, dict) and isinstance(usage.get("service_tier"), str):
+        tier = usage["service_tier"]
     return Reply(
         joined_texts(texts),
         served_name(parsed.get("model")),
         ended,
-        _usage(parsed.get("usage")),
+        _usage(usage),
         quotas,
         joined_texts(thoughts, "\n\n"),
         refusal,
+        tier=tier,
     )
 
 
@@ -151,8 +185,10 @@ def _read_blocks(blocks: Any) -> tuple[list[str], list[str]]:
 def _usage(usage: Any) -> Usage | None:
     """Tokens charged. What is written to or read from a cache is input too, though counted separately there."""
     try:
-        cached = sum(int(usage.get(name) or 0) for name in _CACHED)
-        return plausible_usage(int(usage["input_tokens"]) + cached, int(usage["output_tokens"]))
+        read = int(usage.get("cache_read_input_tokens") or 0)
+        written = int(usage.get("cache_creation_input_tokens") or 0)
+        n_input = int(usage["input_tokens"]) + read + written
+        return plausible_usage(n_input, int(usage["output_tokens"]), read, written)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
 

@@ -18,6 +18,16 @@ from cts_async.llm.responses import REFUSED, STOP, finish_reason
 PATH = "/chat/completions"
 # DeepSeek, Qwen, Kimi and vLLM use the first name, OpenRouter and newer versions of vLLM the second.
 _REASONING: Final = ("reasoning_content", "reasoning")
+_USAGE_FIELDS: Final = (
+    "completion_tokens",
+    "total_tokens",
+    "cached_tokens",
+    "prompt_cache_hit_tokens",
+    "prompt_tokens_details",
+)
+"""What is read of a usage beside `prompt_tokens`. Tokens read from a cache are Moonshot's `cached_tokens`, DeepSeek's
+`prompt_cache_hit_tokens`, and in the details of all others (OpenAI, Gemini, Qwen, OpenRouter), with those written to it:
+`cache_write_tokens` (OpenAI, OpenRouter), `cache_creation_input_tokens` (DashScope's explicit cache)."""
 _STREAMED_TEXTS: Final = _REASONING + ("refusal",)
 _THOUGHT_FIELDS: Final = ("thinking", "text") + _REASONING
 _TEXT_TYPES: Final = frozenset({"text", "output_text", ""})
@@ -82,15 +92,19 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
     calls: list[Any] = []
     if tool_calls:
         calls = [call for call in as_list(tool_calls) if isinstance(call, dict)]
+    model, usage, tier = map(parsed.get, ("model", "usage", "service_tier"))
+    if type(tier) is not str:
+        tier = ""
     return Reply(
         text,
-        served_name(parsed.get("model")),
+        served_name(model),
         ended,
-        _usage(parsed.get("usage")),
+        _usage(usage),
         quotas,
         thoughts_text,
         _refusal(refusal, ended),
         calls or (),
+        tier=tier,
     )
 
 
@@ -160,16 +174,32 @@ def _refusal(refusal: Any, ended: str) -> str:
 
 
 def _usage(usage: Any) -> Usage | None:
-    """Tokens charged. Some providers count reasoning tokens only in the total: they are part of the output."""
+    """Tokens charged. Some providers count reasoning tokens only in the total: they are part of the output.
+
+    What a cache had is part of the prompt's tokens here; numbers of caches that cannot be read count as none.
+    """
     try:
         prompt = int(usage["prompt_tokens"])
-        completion, total = map(usage.get, ("completion_tokens", "total_tokens"))
+        completion, total, cached, hits, details = map(usage.get, _USAGE_FIELDS)
         output = int(completion or 0)
         # `completion_tokens` may lack the reasoning, which is charged as output all the same.
         beyond = int(total or 0) - prompt
         if beyond > output:
             output = beyond
-        return plausible_usage(prompt, output)
+        cached, written = cached or hits, 0
+        # Looked up without calls: most providers send these details with every reply.
+        if type(details) is dict:
+            if "cached_tokens" in details:
+                cached = details["cached_tokens"] or cached
+            if "cache_write_tokens" in details:
+                written = details["cache_write_tokens"]
+            elif "cache_creation_input_tokens" in details:
+                written = details["cache_creation_input_tokens"]
+        if type(cached) is not int:
+            cached = 0
+        if type(written) is not int:
+            written = 0
+        return plausible_usage(prompt, output, cached, written)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         return None
 
@@ -197,7 +227,7 @@ def from_events(events: Sequence[Any], done: bool) -> dict[str, Any]:
         # vLLM marks an error by its `object`.
         if event.get("error") or event.get("object") == "error":
             return event
-        for name in ("model", "usage"):
+        for name in ("model", "usage", "service_tier"):
             if event.get(name):
                 parsed[name] = event[name]
         if "choices" in event:

@@ -68,10 +68,11 @@ class AskingFacts:
     def injected_turn(self) -> int:
         """The turn before which the answers are given: the first with at least that share of the turns before it."""
         share = self.inject_at or 0.0
-        turn = 1
-        while turn - 1 < share * self.max_turns:
-            turn += 1
-        return turn
+        for n_used in range(self.max_turns):
+            # A quotient is what its decimal is, which a product is not always: 0.55 * 20 is more than 11.
+            if n_used / self.max_turns >= share:
+                return n_used + 1
+        return self.max_turns + 1
 
     def reads(self, record: Record) -> list[str]:
         """The replies that a recorded one can have been read as; [] if it is unusable."""
