@@ -46,10 +46,7 @@ def bench() -> Result:
 
 
 def _measured(world: JudgeWorld, endpoint: Endpoint) -> Result:
-    size = world.bodies(SMALL).stat().st_size // SMALL
-    path = world.directory / "own.py"
-    path.write_text(FUNCTION.replace("{rubric}", prose("rubric", max(100, size - 2_000))))
-    judges = {"model": "static", "function": f"{path}:judge"}
+    judges = {"model": "static", "function": function_judge(world, SMALL)}
     runs = interleaved(
         ROUNDS,
         {
@@ -71,6 +68,17 @@ def _measured(world: JudgeWorld, endpoint: Endpoint) -> Result:
             Row("gateway: latency of a call, ms, client included", latency_ms, "<=", 1, 2),
         ],
     )
+
+
+def function_judge(world: JudgeWorld, n: int) -> str:
+    """Write the function, whose prompts are about as long as the catalogue's judge sends; return its name.
+
+    `n` candidates show how long those are.
+    """
+    size = world.bodies(n).stat().st_size // n
+    path = world.directory / "own.py"
+    path.write_text(FUNCTION.replace("{rubric}", prose("rubric", max(100, size - 2_000))))
+    return f"{path}:judge"
 
 
 # --- The gateway alone

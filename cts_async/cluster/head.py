@@ -7,7 +7,6 @@ import os
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from socket import gethostname
 from typing import Final, Protocol, TypeVar
 
@@ -15,7 +14,7 @@ import anyio
 import anyio.abc
 
 from cts_async import __version__
-from cts_async.cluster.limits import Grant, Limits, WorkerShare
+from cts_async.cluster.limits import Admit, Grant, Limits, Reserve, WorkerShare
 from cts_async.cluster.work import (
     CampaignWork,
     JudgingWork,
@@ -28,7 +27,6 @@ from cts_async.cluster.work import (
 from cts_async.cluster.worker import (
     FinishedTask,
     Lookup,
-    Record,
     Replies,
     Setup,
     WorkerReady,
@@ -51,6 +49,7 @@ from cts_async.engine.events import (
     WorkerStatus,
 )
 from cts_async.engine.journal import Journal, journal_line
+from cts_async.engine.journal_index import key_of
 from cts_async.engine.reuse import line_within
 from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError, reason_to_stop
@@ -171,43 +170,65 @@ class _WorkerEntry:
 
     def __init__(self, name: str, batch_s: float, limits: Limits) -> None:
         self.link: WorkerLink | None = None
-        self.status = WorkerStatus(name, "", 0, "starting")
+        self._name, self._host, self._pid, self._note = name, "", 0, ""
+        self._state: WorkerState = "starting"
+        self._n_held = self._n_ended = self._n_calls = 0
         self.in_flight = 1
         self.share = WorkerShare(limits, self._answer)
         self.answers: dict[int, object] = {}
         """Answers that are not sent yet, by the request's number."""
         self._batch_s = batch_s
         self._reply_timer: asyncio.TimerHandle | None = None
-        self._reply_at = 0.0
+        self._reply_within_s = 0.0
+        """The time that the timer was given."""
         self._loop = asyncio.get_running_loop()
         self._last_update, self._heard_at = 0, self._loop.time()
 
     @property
     def name(self) -> str:
-        return self.status.name
+        return self._name
 
     @property
-    def heard_s(self) -> float:
-        return max(0.0, self._loop.time() - self._heard_at)
+    def host(self) -> str:
+        """ "" while it is not known."""
+        return self._host
+
+    @property
+    def status(self) -> WorkerStatus:
+        """A snapshot; in any thread."""
+        # Made when somebody asks: a worker that is busy changes it hundreds of times a second.
+        heard_s = max(0.0, self._loop.time() - self._heard_at)
+        return WorkerStatus(
+            name=self._name,
+            host=self._host,
+            pid=self._pid,
+            state=self._state,
+            in_hand=self._n_held,
+            ended=self._n_ended,
+            calls=self._n_calls,
+            heard_s=heard_s,
+            note=self._note,
+        )
 
     def became_ready(self, ready: WorkerReady) -> None:
         self._heard_at, self.in_flight = self._loop.time(), ready.in_flight
-        self.status = replace(self.status, host=ready.host, pid=ready.pid, state="idle")
+        self._host, self._pid, self._state = ready.host, ready.pid, "idle"
 
     def received(self, update: WorkerUpdate) -> None:
         """Note that the worker is alive, and what it has called."""
         self._last_update, self._heard_at = update.number, self._loop.time()
-        calls = self.status.calls
         for event in update.events:
             # A step without a lane has asked no provider.
             if type(event) is StepEnded and event.lane and not event.replayed:
-                calls += 1
-        self.status = replace(self.status, calls=calls)
+                self._n_calls += 1
 
     def note_tasks(self, n_held: int, n_ended: int) -> None:
         """Record how many tasks it holds, and how many more have ended."""
-        state: WorkerState = "working" if n_held else "idle"
-        self.status = replace(self.status, state=state, in_hand=n_held, ended=self.status.ended + n_ended)
+        self._state = "idle"
+        if n_held:
+            self._state = "working"
+        self._n_held = n_held
+        self._n_ended += n_ended
 
     def take_replies(self) -> Replies:
         """Remove and return the answers that are not sent yet."""
@@ -216,13 +237,13 @@ class _WorkerEntry:
             self._reply_timer = None
         answers, self.answers = self.answers, {}
         for answer in answers.values():
-            if isinstance(answer, Grant):
+            if type(answer) is Grant:
                 # No clocks are compared: as it travels, it counts from when the worker's last update came.
                 answer.at -= self._heard_at
         return Replies(self._last_update, answers)
 
     def end(self, state: WorkerState, note: str = "") -> None:
-        self.status = replace(self.status, state=state, note=note, in_hand=0)
+        self._state, self._note, self._n_held = state, note, 0
 
     def kill(self) -> None:
         if self.link:
@@ -231,17 +252,16 @@ class _WorkerEntry:
     def _answer(self, number: int, answer: object) -> None:
         """Send an answer with the next turn, or a little later by itself and with others."""
         self.answers[number] = answer
-        batch_s = self._batch_s
-        if isinstance(answer, Grant):
+        within_s = self._batch_s
+        if type(answer) is Grant and within_s > answer.lease_s / 4:
             # A permit must not use up much of its time here, however many workers there are.
-            batch_s = min(batch_s, answer.lease_s / 4)
-        give_at = self._loop.time() + batch_s
+            within_s = answer.lease_s / 4
         if self._reply_timer is not None:
-            if self._reply_at <= give_at:
+            if self._reply_within_s <= within_s:
                 return
             self._reply_timer.cancel()
-        self._reply_timer = self._loop.call_at(give_at, self._send_replies)
-        self._reply_at = give_at
+        self._reply_timer = self._loop.call_later(within_s, self._send_replies)
+        self._reply_within_s = within_s
 
     def _send_replies(self) -> None:
         if self.link and self.answers:
@@ -277,7 +297,7 @@ class Head:
     @property
     def workers(self) -> Sequence[WorkerStatus]:
         """All workers that there are or were; in any thread."""
-        return [replace(entry.status, heard_s=entry.heard_s) for entry in list(self._entries)]
+        return [entry.status for entry in list(self._entries)]
 
     @property
     def _over(self) -> bool:
@@ -324,7 +344,7 @@ class Head:
         while not self._ending:
             name = f"w{len(self._entries) + 1}-{self._session}"
             setup = self._setup(name)
-            entry = _WorkerEntry(name, setup.batch_s, limits)
+            entry = _WorkerEntry(name, setup.reply_batch_s, limits)
             self._entries.append(entry)
             try:
                 link = await self._start(entry, setup, limits, is_replacement=n_lost > 0)
@@ -414,7 +434,7 @@ class Head:
         for leases in self._streams:
             if leases.failure:
                 self.stop(leases.failure)
-        return WorkerTurn(replies, tuple(tasks))
+        return WorkerTurn(replies, tuple(tasks), permits_are_scarce=entry.share.limits.somebody_waits)
 
     async def _take(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Write what a worker brings: records first, since results say that all steps are in the journal."""
@@ -430,10 +450,7 @@ class Head:
             await self._write(ended)
         except CTSError as reason:
             self.stop(reason_to_stop(reason) or reason)
-        for event in update.events:
-            self._pass_on(event)
-        for task, finished in ended:
-            self._events.emit(JobEnded(task.group, task.id, finished.failure))
+        self._pass_on(update.events, ended)
         self._apply_end(entry, update)
 
     def _ended_tasks(self, entry: _WorkerEntry, update: WorkerUpdate) -> list[tuple[Task, FinishedTask]]:
@@ -442,7 +459,8 @@ class Head:
         tasks: dict[int, Task] = {}
         n_held = 0
         for leases in self._streams:
-            tasks |= {task.seq: task for task in leases.ended(entry.name, seqs)}
+            for task in leases.ended(entry.name, seqs):
+                tasks[task.seq] = task
             n_held += leases.n_held(entry.name)
         entry.note_tasks(n_held, len(tasks))
         self._n_ended += len(tasks)
@@ -450,34 +468,32 @@ class Head:
 
     def _take_requests(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Pass on what concerns the limits."""
+        now = asyncio.get_running_loop().time()
         entry.share.limits.open(update.accounts)
-        for report in update.reports:
-            entry.share.report(report)
+        entry.share.report(update.reports, now)
         for number, cost in update.settled:
             entry.share.settle(number, cost)
         for number, request in update.requests:
-            if not isinstance(request, (Record, Lookup)):
-                entry.share.ask(number, request)
+            if type(request) is Admit:
+                entry.share.admit(number, request, now)
+            elif type(request) is Reserve:
+                entry.share.reserve(number, request)
         # Last: a request may be withdrawn in the update that makes it.
         for number in update.withdrawn:
             entry.share.withdraw(number)
 
     async def _append(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Append steps to their journals and acknowledge them, and look up others."""
-        appended: list[int] = []
-        by_journal: defaultdict[Journal, list[bytes]] = defaultdict(list)
-        for number, request in update.requests:
-            if isinstance(request, Record):
-                by_journal[self._runs[request.run].journal].append(request.line)
-                appended.append(number)
-        for journal, lines in by_journal.items():
-            await journal.append_lines(lines)
-        entry.answers |= dict.fromkeys(appended)
+        # Each run's in one write, as bytes: what a line has in it is the worker's to know.
+        for run_number, records in update.records.items():
+            await self._runs[run_number].journal.append_lines(records.lines, records.keys)
+        for records in update.records.values():
+            entry.answers.update(dict.fromkeys(records.numbers))
         # After the records: a task may look for a step of the same update.
         found: dict[int, bytes | None] = {}
         copied: defaultdict[Journal, list[bytes]] = defaultdict(list)
         for number, request in update.requests:
-            if isinstance(request, Lookup):
+            if type(request) is Lookup:
                 run = self._runs[request.run]
                 found[number] = run.journal.raw(request.key)
                 if found[number] is None:
@@ -485,7 +501,7 @@ class Head:
                     copied[run.journal] += lines
                     found[number] = lines[-1] if lines else None
         for journal, lines in copied.items():
-            await journal.append_lines(lines)
+            await journal.append_lines(lines, [key_of(line) for line in lines])
         # Only now: what a worker uses has to be in the run's own journal.
         entry.answers |= found
 
@@ -504,10 +520,25 @@ class Head:
         for run, lines in results.items():
             await self._runs[run].add_lines(None, lines)
 
-    def _pass_on(self, event: Event) -> None:
-        """Emit a worker's event as one of the whole run."""
-        # Steps and failed attempts are counted; a notice of every worker is one notice.
-        if not isinstance(event, (StepEnded, AttemptFailed)):
+    def _pass_on(self, events: Iterable[Event], ended: Iterable[tuple[Task, FinishedTask]]) -> None:
+        """Emit a worker's events, and the ends of its tasks, as those of the whole run; ends in one batch."""
+        ends: list[StepEnded | JobEnded] = []
+        for event in events:
+            if type(event) is StepEnded:
+                ends.append(event)
+                continue
+            if ends:
+                self._events.emit_ends(ends)
+                ends = []
+            self._pass_on_other(event)
+        for task, finished in ended:
+            ends.append(JobEnded(task.group, task.id, finished.failure))
+        if ends:
+            self._events.emit_ends(ends)
+
+    def _pass_on_other(self, event: Event) -> None:
+        # Failed attempts are counted; a notice of every worker is one notice.
+        if not isinstance(event, AttemptFailed):
             if event in self._passed_on:
                 return
             self._passed_on.add(event)
@@ -521,7 +552,7 @@ class Head:
     def _apply_end(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Apply to the whole run what ended in a worker."""
         if update.crash:
-            self.stop(WorkerCrashed(f"{entry.name} on {entry.status.host} crashed\n{update.crash}"))
+            self.stop(WorkerCrashed(f"{entry.name} on {entry.host} crashed\n{update.crash}"))
         if self._over:
             # Nothing is left to stop: the reason is told at the end.
             self._held_up = update.stopped or self._held_up
@@ -538,8 +569,8 @@ class Head:
         if self._stopped is not None:
             return
         worker = f"worker {entry.name}"
-        if entry.status.host:
-            worker += f" on {entry.status.host}"
+        if entry.host:
+            worker += f" on {entry.host}"
         dealt_again = f"{tasks[0].id} is" if len(tasks) == 1 else f"{len(tasks)} tasks are"
         self._events.emit(Notice(f"lost {worker} ({reason}); {dealt_again} given to others"))
 

@@ -26,7 +26,7 @@ from cts_async.engine.account import Account, LaneLimits, Permit
 from cts_async.engine.budget import NOTHING, Budget, BudgetLimits, Deadline
 from cts_async.engine.events import Cost, Events
 from cts_async.engine.lane import Lane
-from cts_async.engine.ratelimit import Quotas
+from cts_async.engine.ratelimit import PacedGate, Quotas
 from cts_async.errors import RateLimited, RunStopped, TransientError
 from cts_async.records import value
 
@@ -59,6 +59,17 @@ class Admit:
     tokens: float
     step_key: str
     reserved: float
+
+
+@dataclass(slots=True)
+class Records:
+    """Steps that a worker has executed, for the journal of a run; the answer to each is None."""
+
+    numbers: list[int] = field(default_factory=list)
+    """Of the requests, in order."""
+    keys: list[str | None] = field(default_factory=list)
+    """None for a step that failed."""
+    lines: list[bytes] = field(default_factory=list)
 
 
 @value
@@ -110,9 +121,9 @@ class LeasedAccount(Account):
 
     def take(self, now: float, tokens: float, by: float | None = None, *, reserved: float = 0.0) -> Permit:
         until = now + LEASE_S
-        if self.paced:
+        if type(self._requests) is PacedGate or type(self._tokens) is PacedGate:
             until = now + EVEN_LEASE_S
-        permit = super().take(now, tokens, until, reserved=reserved)
+        permit = Account.take(self, now, tokens, until, reserved=reserved)
         permit.leased_at = now
         return permit
 
@@ -120,7 +131,9 @@ class LeasedAccount(Account):
         """Record that a permit was used at most so long after its grant; the first report counts."""
         if permit.leased_at is None:
             return
-        self.redate(permit, min(permit.sent_at, permit.leased_at + after_s))
+        sent_at = permit.leased_at + after_s
+        if sent_at < permit.sent_at:
+            self.redate(permit, sent_at)
         permit.leased_at = None
         # An even flow waits for a late request; of those within a second the latest counts.
         if now - self._late_at > 1.0:
@@ -138,38 +151,45 @@ class SharedLane(Lane):
         super().__init__(name, limits, events, self.account)
         self._outage = False
 
-    def request(self, ask: Admit) -> asyncio.Future[Permit]:
-        """`admit` without a task that waits. Raises RunStopped."""
+    def permit_now(self, ask: Admit, now: float) -> Permit | None:
+        """A permit if there is room and nobody else waits for it; None: `request` it. Raises RunStopped."""
         if self.stopped:
             raise self.stopped
-        if self._limited:
+        if self._limited.unanswered:
             self._note_idle_time()
-        nobody_waits = not self._waiting
-        granted = self._queue(ask.seq, ask.tokens, ask.step_key, ask.reserved)
-        # Behind others it has to wait anyway: whoever lets them through lets it through, too.
-        if nobody_waits:
-            self._pump()
-        return granted
+        if self._waiting:
+            return None
+        charge = self._charge(ask.tokens, ask.reserved)
+        if not self._is_free(now, charge):
+            return None
+        return self._send(now, charge, ask.reserved)
+
+    @property
+    def has_queue(self) -> bool:
+        """True if requests wait for permits."""
+        return bool(self._waiting)
+
+    def request(self, ask: Admit) -> asyncio.Future[Permit]:
+        """`admit` without a task that waits, for what `permit_now` has no permit."""
+        return self._queue(ask.seq, ask.tokens, ask.step_key, ask.reserved)
 
     def granted(self, permit: Permit, step_key: str) -> Grant:
         """A permit as it travels."""
         assert permit.leased_at is not None, "nobody has used it yet"
         lease_s = permit.sent_at - permit.leased_at
-        return Grant(permit.leased_at, lease_s, self._outage, self.gave_up(step_key))
+        return Grant(permit.leased_at, lease_s, self._outage, step_key in self._hopeless)
 
-    def reported(self, permit: Permit, report: Report) -> None:
+    def reported(self, permit: Permit, report: Report, now: float) -> None:
         """Record the outcome of a permit."""
-        self.account.used(permit, report.used_s, _now())
-        match report.outcome:
-            case "used":
-                return
-            case "served":
-                self.succeeded(permit, report.tokens, report.quotas)
-                self._outage = False
-            case "failed" if report.error:
-                self._outage = self.failed(permit, report.error, report.step_key)
-            case _:
-                self.abandoned(permit)
+        if permit.leased_at is not None:
+            self.account.used(permit, report.used_s, now)
+        if report.outcome == "served":
+            self.succeeded(permit, report.tokens, report.quotas)
+            self._outage = False
+        elif report.outcome == "failed" and report.error:
+            self._outage = self.failed(permit, report.error, report.step_key)
+        elif report.outcome != "used":
+            self.abandoned(permit)
 
     def unused(self, permit: Permit) -> None:
         """Take a permit back that was not used and never will be."""
@@ -187,6 +207,11 @@ class Limits:
     background: anyio.abc.TaskGroup
     on_spent: Callable[[RunStopped], None]
     lanes: dict[str, SharedLane] = field(default_factory=dict)
+
+    @property
+    def somebody_waits(self) -> bool:
+        """True if a request waits for a permit, whose lane is full, paused or at its limit."""
+        return any(lane.has_queue for lane in self.lanes.values())
 
     def open(self, accounts: Iterable[RemoteAccount]) -> None:
         """Open a lane for each account that has none."""
@@ -206,21 +231,27 @@ class WorkerShare:
         self._permits: dict[int, tuple[SharedLane, Permit]] = {}
         self._reserved: dict[int, Cost] = {}
 
-    def ask(self, number: int, request: Admit | Reserve) -> None:
-        """Answer a request as soon as there is room."""
-        waiting: asyncio.Future[Any]
+    def admit(self, number: int, request: Admit, now: float) -> None:
+        """Answer a request for a permit, now or as soon as there is room."""
+        lane = self.limits.lanes[request.account]
         try:
-            if isinstance(request, Admit):
-                lane = self.limits.lanes[request.account]
-                waiting = lane.request(request)
-                waiting.add_done_callback(partial(self._admitted, number, lane, request.step_key))
-            else:
-                waiting = asyncio.ensure_future(self._reserve(number, request))
-                waiting.add_done_callback(lambda _: self._waiting.pop(number, None))
+            permit = lane.permit_now(request, now)
         except RunStopped as reason:
             self._answer(number, reason)
-        else:
-            self._waiting[number] = waiting
+            return
+        if permit is not None:
+            self._permits[number] = lane, permit
+            self._answer(number, lane.granted(permit, request.step_key))
+            return
+        waiting = lane.request(request)
+        waiting.add_done_callback(partial(self._admitted, number, lane, request.step_key))
+        self._waiting[number] = waiting
+
+    def reserve(self, number: int, request: Reserve) -> None:
+        """Answer a request for a part of the budget as soon as there is room."""
+        waiting = asyncio.ensure_future(self._reserve(number, request))
+        waiting.add_done_callback(lambda _: self._waiting.pop(number, None))
+        self._waiting[number] = waiting
 
     def withdraw(self, number: int) -> None:
         """Cancel a request whose answer is not wanted any more, or came too late."""
@@ -232,12 +263,14 @@ class WorkerShare:
         elif number in self._waiting:
             self._waiting.pop(number).cancel()
 
-    def report(self, report: Report) -> None:
-        if report.number in self._permits:
-            lane, permit = self._permits[report.number]
-            if report.outcome != "used":
-                del self._permits[report.number]
-            lane.reported(permit, report)
+    def report(self, reports: Iterable[Report], now: float) -> None:
+        """Record the outcomes of permits."""
+        for report in reports:
+            if report.number in self._permits:
+                lane, permit = self._permits[report.number]
+                if report.outcome != "used":
+                    del self._permits[report.number]
+                lane.reported(permit, report, now)
 
     def settle(self, number: int, cost: Cost) -> None:
         """Replace the reservation of a call that is over by its true cost."""
@@ -296,7 +329,11 @@ class Requests:
         self.wake = wake
         self._numbers = count(1)
         self._waiting: dict[int, tuple[object, asyncio.Future[Any]]] = {}
+        self.n_unsent = 0
+        """Questions that are not sent yet, and hold up those who ask."""
         self.unsent: list[tuple[int, Any]] = []
+        self.records: dict[int, Records] = {}
+        """By the number of a run, steps that are not sent yet."""
         self.withdrawn: list[int] = []
         self.reports: dict[int, Report] = {}
         self.settled: list[tuple[int, Cost]] = []
@@ -304,12 +341,28 @@ class Requests:
     async def ask(self, request: object, owner: object = None) -> tuple[int, Any]:
         """The request's number, and the head's answer. Raises the reason if the answer is one, or `owner` is stopped."""
         number = next(self._numbers)
+        self.unsent.append((number, request))
+        self.n_unsent += 1
+        return number, await self._answer_to(number, owner)
+
+    async def append(self, run: int, key: str | None, line: bytes) -> None:
+        """Have the head append a step's line to the journal of a run. Raises as `ask`."""
+        number = next(self._numbers)
+        records = self.records.get(run)
+        if records is None:
+            records = self.records[run] = Records()
+        records.numbers.append(number)
+        records.keys.append(key)
+        records.lines.append(line)
+        self.n_unsent += 1
+        await self._answer_to(number, None)
+
+    async def _answer_to(self, number: int, owner: object) -> Any:
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting[number] = owner, answered
-        self.unsent.append((number, request))
         self.wake()
         try:
-            return number, await answered
+            return await answered
         except BaseException:
             self.withdraw(number)
             raise

@@ -7,12 +7,13 @@ several workers died with is done last and alone, so that nothing else is lost w
 
 from __future__ import annotations
 
+import pickle
 import time
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from heapq import heappop, heappush
 from math import ceil
 from pathlib import Path
@@ -23,8 +24,8 @@ from cts_async.datasets import sha256_of
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
-from cts_async.errors import RunStopped, UsageError, reason_to_stop
-from cts_async.protocol.answers import Repeats
+from cts_async.errors import RunStopped, StepError, UsageError, reason_to_stop
+from cts_async.protocol.answers import Judging, Repeats
 from cts_async.protocol.config_trust import Spec
 from cts_async.protocol.custom.sources import CustomRole, Players, is_script, with_files
 from cts_async.protocol.judge import LEXICAL
@@ -49,7 +50,7 @@ from cts_async.protocol.run import (
     work_left,
 )
 from cts_async.protocol.run_files import EndedLines, RunFiles
-from cts_async.records import Instance, value
+from cts_async.records import Instance, Nugget, value
 from cts_async.runs.files import STEPS
 
 LEAST_IN_FLIGHT: Final = 4
@@ -68,7 +69,8 @@ class Task:
     run: int
     """The number of the run directory that its lines go into."""
     payload: Any
-    """What is left of an instance (`Remaining`), or the verdict that is wanted (`PendingVerdict`)."""
+    """What is left of an instance (`Remaining`), or the verdict that is wanted: a `PackedVerdict`, and on a worker
+    the `PendingVerdict` that it becomes on its way."""
     question: int = 0
     """Tasks of the same question, other than 0, make the same calls: one is done at a time, and the others reuse it."""
     resumed: bool = False
@@ -225,12 +227,82 @@ def _no_instances() -> Iterator[Instance]:
 
 # --- Judging
 
+PACKED_GOLD: Final = 4096
+"""Instances whose nuggets are kept packed on the head and unpacked on a worker; the benchmark's gold has 518."""
+
+
+@dataclass(slots=True)
+class PackedVerdict:
+    """A `PendingVerdict` as it is sent: pickled, it becomes that verdict again.
+
+    Its nuggets are bytes, which are made once for all answers to a question: object by object they would be most of
+    what the head does for a verdict.
+    """
+
+    verdict: PendingVerdict
+    nuggets: bytes
+
+    def __reduce__(self) -> tuple[Callable[..., PendingVerdict], tuple[Any, ...]]:
+        verdict = self.verdict
+        judging, instance = verdict.judging, verdict.judging.instance
+        return _unpacked_verdict, (
+            verdict.judge,
+            verdict.n,
+            verdict.scoring,
+            (instance.id, instance.intent, instance.query),
+            self.nuggets,
+            (instance.judged_query, instance.domain),
+            judging.answer,
+            judging.failure,
+        )
+
+
+def _unpacked_verdict(
+    judge: str,
+    n: int,
+    scoring: bool,
+    texts: tuple[str, str, str],
+    nuggets: bytes,
+    further: tuple[str, str],
+    answer: str,
+    failure: StepError | None,
+) -> PendingVerdict:
+    instance = Instance(*texts, _unpacked_nuggets(nuggets), *further)
+    return PendingVerdict(judge, n, Judging(instance, answer, failure), scoring)
+
+
+@lru_cache(PACKED_GOLD)
+def _unpacked_nuggets(packed: bytes) -> tuple[Nugget, ...]:
+    nuggets: tuple[Nugget, ...] = pickle.loads(packed)
+    return nuggets
+
+
+class GoldPacker:
+    """Packs verdicts; remembers the packed nuggets of the instances used last."""
+
+    def __init__(self) -> None:
+        self._packed: OrderedDict[int, tuple[tuple[Nugget, ...], bytes]] = OrderedDict()
+        """By identity of the nuggets, kept so that it stays theirs: hashing them takes longer than pickling."""
+
+    def pack(self, verdict: PendingVerdict) -> PackedVerdict:
+        nuggets = verdict.judging.instance.nuggets
+        remembered = self._packed.get(id(nuggets))
+        if remembered is not None:
+            return PackedVerdict(verdict, remembered[1])
+        packed = pickle.dumps(nuggets, protocol=5)
+        self._packed[id(nuggets)] = nuggets, packed
+        if len(self._packed) > PACKED_GOLD:
+            self._packed.popitem(last=False)
+        return PackedVerdict(verdict, packed)
+
 
 def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) -> list[Iterator[Task]]:
     """A stream of tasks for each judge; the n-th tasks of all streams are equally old."""
     resumed = any(run.may_have_steps for run in files)
+    packer = GoldPacker()
 
     def tasks_of_judge(stream: int, judge: str) -> Iterator[Task]:
+        group = plan.group(judge)
         for n, verdict in enumerate(verdicts_left(plan, judge, files, events)):
             judging = verdict.judging
             question = 0
@@ -239,10 +311,10 @@ def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
                 question = hash((judge, judging.question_hash))
             yield Task(
                 seq=stream + n * len(plan.judges),
-                group=plan.group(judge),
+                group=group,
                 id=plan.targets[verdict.n].job_id(judging.instance.id),
                 run=verdict.n,
-                payload=verdict,
+                payload=packer.pack(verdict),
                 question=question,
                 resumed=resumed,
                 stream=stream,
@@ -374,12 +446,15 @@ class Leases:
 
     def ended(self, worker: str, seqs: Sequence[int]) -> list[Task]:
         """Record that tasks have ended; returns those that the worker had."""
-        if worker not in self._holders:
+        if worker not in self._holders or not seqs:
             return []
-        removed = {task.seq: task for task in self._remove(self._holders[worker], seqs)}
+        removed = self._remove(self._holders[worker], seqs)
+        if not self._dropped_tasks:
+            return removed
+        ended_tasks = {task.seq: task for task in removed}
         ended = []
         for seq in seqs:
-            task = removed.get(seq) or self._dropped_tasks.pop(seq, None)
+            task = ended_tasks.get(seq) or self._dropped_tasks.pop(seq, None)
             if task is not None:
                 ended.append(task)
         return ended
@@ -411,18 +486,23 @@ class Leases:
 
     def _add(self, task: Task) -> None:
         if task.group not in self._dropped_groups:
-            # From MAX_DEATHS on, the more it has had, the later it comes.
-            deadly = max(0, task.deaths + 1 - MAX_DEATHS)
+            deadly = 0
+            if task.deaths >= MAX_DEATHS:
+                # The more it has had, the later it comes.
+                deadly = task.deaths + 1 - MAX_DEATHS
             heappush(self._ready, (deadly, task.seq, task))
 
     def _remove(self, holder: _Holder, seqs: Iterable[int]) -> list[Task]:
         """Remove tasks from a worker; others of the same question need not wait any more."""
-        removed = []
+        removed: list[Task] = []
+        questions: set[int] = set()
         for seq in seqs:
             task = holder.tasks.pop(seq, None)
-            if task is not None:
-                removed.append(task)
-        questions = {task.question for task in removed} - {0}
+            if task is None:
+                continue
+            removed.append(task)
+            if task.question:
+                questions.add(task.question)
         if questions:
             # It may be at another task of the same question itself.
             questions -= {task.question for task in holder.tasks.values()}

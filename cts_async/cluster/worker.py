@@ -12,7 +12,7 @@ import socket
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import Any, Final, TypeVar
@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from cts_async import __version__
-from cts_async.cluster.limits import RemoteAccount, RemoteBudget, RemoteLane, Report, Requests
+from cts_async.cluster.limits import Records, RemoteAccount, RemoteBudget, RemoteLane, Report, Requests
 from cts_async.cluster.work import OpenWork, Task, Work
 from cts_async.config import BudgetConfig
 from cts_async.engine.account import LaneLimits
@@ -48,6 +48,14 @@ TURN_S, TURNS_PER_S = 0.2, 250.0
 """A turn ends after TURN_S at the latest, or later with many workers: one costs the head half a millisecond."""
 BATCH_S, BATCHES_PER_S = 0.003, 1000.0
 """What is urgent waits so long for more to travel with, or longer with many workers."""
+EASY_BATCH_S, EASY_BATCHES_PER_S = 0.02, 400.0
+"""A worker's questions to the head wait so long with few workers already: a turn costs the head as much as several
+judgements, and a model takes a hundred times as long to answer. With 8 workers these are 400 turns a second in all."""
+FULL_BATCH: Final = 16
+"""Questions that come within EASY_BATCH_S where work is quick: then they wait so long however few workers there are,
+unless somebody waits for a permit. (Where they are fewer, waiting would not make turns much fewer.)"""
+ENOUGH: Final = 1 / 2
+"""The part of the tasks under way that may wait for the head: then nothing else is waited for."""
 DATED_UPDATES: Final = 8
 """Updates of which a worker knows when they were sent; answers that are dated from earlier ones are too late."""
 
@@ -74,8 +82,15 @@ class Setup:
     budget: BudgetConfig | None = None
 
     @property
-    def batch_s(self) -> float:
+    def reply_batch_s(self) -> float:
+        """How long a reply of the head waits for others. Permits are replies: their time is short."""
         return max(BATCH_S, self.workers / BATCHES_PER_S)
+
+    @property
+    def batch_s(self) -> float:
+        """How long a worker's question waits for others; up to EASY_BATCH_S where there are many."""
+        easy_s = min(EASY_BATCH_S, self.workers / EASY_BATCHES_PER_S)
+        return max(self.reply_batch_s, easy_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +104,6 @@ class WorkerReady:
     """Tasks of each stream to work on at once."""
     accounts: tuple[RemoteAccount, ...] = ()
     refused: str = ""
-
-
-@value
-class Record:
-    """Asks the head to append a line to the journal of a run; the answer is None."""
-
-    run: int
-    line: bytes
 
 
 @value
@@ -119,7 +126,7 @@ class FinishedTask:
     failure: StepError | None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Replies:
     """Replies to requests, by number."""
 
@@ -128,7 +135,7 @@ class Replies:
     by_number: Mapping[int, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WorkerTurn:
     """The head's message to a worker."""
 
@@ -138,15 +145,19 @@ class WorkerTurn:
     """Why no new request is to be sent; "" to go on."""
     is_last: bool = False
     """Whether no more tasks will come."""
+    permits_are_scarce: bool = False
+    """Whether some request waits for a permit: each report of one that has ended lets another one go."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WorkerUpdate:
     """A worker's message to the head."""
 
     number: int
     requests: tuple[tuple[int, Any], ...] = ()
-    """Each a Record, Lookup, Admit or Reserve, with its number."""
+    """Each a Lookup, Admit or Reserve, with its number."""
+    records: Mapping[int, Records] = field(default_factory=dict)
+    """By the number of a run, steps for its journal."""
     withdrawn: tuple[int, ...] = ()
     """Requests that are not wanted any more, or whose answers came too late."""
     reports: tuple[Report, ...] = ()
@@ -178,6 +189,12 @@ class Worker:
         self._wake = asyncio.Event()
         self._turn_timer: asyncio.TimerHandle | None = None
         self.requests = Requests(self._end_turn_soon)
+        self._enough = 1.0
+        """Questions to the head that end a turn at once."""
+        self._permits_are_scarce = False
+        self._questions_per_s = 0.0
+        """Of the last turn."""
+        self._turn_ended_at = 0.0
         self._journals: dict[int, RemoteJournal] = {}
         self._feeds = [_Feed(self._job) for _ in range(setup.streams)]
         self._ended: list[FinishedTask] = []
@@ -235,6 +252,7 @@ class Worker:
                 self._environ, self._events, self._lane, workers=setup.workers
             ) as work:
                 self._opened_work = work
+                self._enough = max(1.0, ENOUGH * sum(work.in_flight))
                 self.runner = Runner(work.lanes, events=self._events, seed=setup.seed, budget=self._budget())
                 if work.host:
                     work.host.on_lane = self.runner.add_lane
@@ -285,6 +303,7 @@ class Worker:
 
     def _take(self, turn: WorkerTurn) -> None:
         self.give(turn.replies)
+        self._permits_are_scarce = turn.permits_are_scarce
         for task in turn.tasks:
             self._feeds[task.stream].queue.put_nowait(task)
         if turn.stop and self.runner:
@@ -298,11 +317,17 @@ class Worker:
     def _take_update(self) -> WorkerUpdate:
         requests = self.requests
         reports, requests.reports = tuple(requests.reports.values()), {}
+        records, requests.records = requests.records, {}
+        now = asyncio.get_running_loop().time()
+        self._questions_per_s = requests.n_unsent / max(BATCH_S, now - self._turn_ended_at)
+        self._turn_ended_at = now
+        requests.n_unsent = 0
         # A stop that the head ordered is no news to it.
         stopped = None if self._stop_received else self._stopped
         return WorkerUpdate(
             self._n_updates,
             requests=_drain(requests.unsent),
+            records=records,
             withdrawn=_drain(requests.withdrawn),
             reports=reports,
             settled=_drain(requests.settled),
@@ -315,9 +340,15 @@ class Worker:
         )
 
     def _end_turn_soon(self) -> None:
-        """End the turn under way a little later."""
-        if self._turn_timer is None:
-            self._turn_timer = asyncio.get_running_loop().call_later(self._setup.batch_s, self._wake.set)
+        """End the turn under way a little later, or at once where much of the work here waits for the head."""
+        if self.requests.n_unsent >= self._enough:
+            self._wake.set()
+        elif self._turn_timer is None:
+            batch_s = self._setup.batch_s
+            many = self._questions_per_s * EASY_BATCH_S >= FULL_BATCH
+            if many and not self._permits_are_scarce:
+                batch_s = max(batch_s, EASY_BATCH_S)
+            self._turn_timer = asyncio.get_running_loop().call_later(batch_s, self._wake.set)
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, Stopping):
@@ -388,9 +419,12 @@ class RemoteJournal:
 
     async def append(self, record: Mapping[str, Any]) -> None:
         # Answered when the head has it on disk: only then may its result be used.
-        await self._requests.ask(Record(self._run, journal_line(record)))
+        key = None
         if record["ok"]:  # a failed step is executed again
-            self._recent[record["key"]] = dict(record)
+            key = record["key"]
+        await self._requests.append(self._run, key, journal_line(record))
+        if key is not None:
+            self._recent[key] = dict(record)
 
     def forget(self, keys: Iterable[str]) -> None:
         for key in keys:

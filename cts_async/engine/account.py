@@ -191,7 +191,7 @@ class Account:
         request_gate, token_gate = self._requests, self._tokens
         if request_gate or token_gate:
             for gate, amount in ((request_gate, 1.0), (token_gate, tokens)):
-                if gate and gate.take(now, amount, by) and isinstance(gate, MeterGate):
+                if gate and gate.take(now, amount, by) and type(gate) is MeterGate:
                     permit.probes += (gate,)
             if type(request_gate) is MeterGate or type(token_gate) is MeterGate:
                 permit.rooms = (_room(request_gate), _room(token_gate))
@@ -203,7 +203,7 @@ class Account:
     def redate(self, permit: Permit, sent_at: float) -> None:
         """Correct the time of a request that was taken with `by`: it was sent at `sent_at`."""
         for gate, amount in ((self._requests, 1.0), (self._tokens, permit.tokens)):
-            if isinstance(gate, MeterGate):
+            if type(gate) is MeterGate:
                 gate.redate(permit.sent_at, sent_at, amount)
         permit.sent_at = sent_at
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 from cts_async.errors import StepError
 from cts_async.records import value
@@ -227,12 +227,21 @@ Event = (
 Subscriber = Callable[[Event], None]
 
 
+class BatchSubscriber(Protocol):
+    """A subscriber that takes ends of steps and jobs together where many come at once, as from other processes."""
+
+    def __call__(self, event: Event) -> None: ...
+
+    def take_ends(self, ends: Sequence[StepEnded | JobEnded]) -> None:
+        """As if it were called with each of them."""
+
+
 class Events:
     """Passes every event to every subscriber, in their order."""
 
     __slots__ = ("_subscribers",)
 
-    def __init__(self, *subscribers: Subscriber) -> None:
+    def __init__(self, *subscribers: Subscriber | BatchSubscriber) -> None:
         self._subscribers = subscribers
 
     def __bool__(self) -> bool:
@@ -242,6 +251,16 @@ class Events:
     def emit(self, event: Event) -> None:
         for subscriber in self._subscribers:
             subscriber(event)
+
+    def emit_ends(self, ends: Sequence[StepEnded | JobEnded]) -> None:
+        """Emit ends of steps and jobs, in order for each subscriber."""
+        for subscriber in self._subscribers:
+            take_ends = getattr(subscriber, "take_ends", None)
+            if take_ends is not None:
+                take_ends(ends)
+                continue
+            for event in ends:
+                subscriber(event)
 
 
 WorkerState = Literal["starting", "working", "idle", "lost", "ended"]

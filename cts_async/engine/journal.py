@@ -12,13 +12,14 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol, cast
 
 import orjson
 
 from cts_async import foreign_json
-from cts_async.engine.journal_index import MAX_LINE, NO_KEYS, KeyLayers, key_index, key_of, scan_journal
+from cts_async.engine.journal_index import MAX_LINE, NO_KEYS, KeyLayers, key_index, scan_journal
 from cts_async.errors import RunStopped, StepError, StorageFull, storage_hint
 from cts_async.safe_files import is_open_file, open_file
 
@@ -110,19 +111,21 @@ class Journal:
         if record["ok"]:
             self._recent[record["key"]] = offset
 
-    async def append_lines(self, lines: Sequence[bytes]) -> None:
-        """Append steps that other processes have executed: lines in a journal's form, in one write."""
+    async def append_lines(self, lines: Sequence[bytes], keys: Sequence[str | None]) -> None:
+        """Append steps that other processes have executed: lines in a journal's form, in one write.
+
+        `keys` are those of the lines, None for a step that failed: whoever made a line need not have it parsed again.
+        """
         if not lines:
             return
-        offset = await self._log.append_lines(b"".join(lines))
-        keys = []
-        for line in lines:
-            key = key_of(line)
-            if key:
-                self._recent[key] = offset
-                keys.append(key)
-            offset += len(line)
-        self.keep(keys)
+        begin = await self._log.append_lines(b"".join(lines))
+        # One offset more than there are lines: the end of the last one.
+        begins = accumulate(map(len, lines), initial=begin)
+        offset_by_key: dict[str | None, int] = dict(zip(keys, begins, strict=False))
+        offset_by_key.pop(None, None)
+        offsets = cast("dict[str, int]", offset_by_key)
+        self._recent.update(offsets)
+        self.keep(offsets)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Drop what this process appended under `keys` from memory; the file keeps it for the next process."""
@@ -131,9 +134,10 @@ class Journal:
 
     def keep(self, keys: Iterable[str]) -> None:
         """Move what this process appended under `keys` into the index, with the steps of earlier processes."""
+        recent, kept = self._recent, self._kept
         for key in keys:
-            if key in self._recent:
-                self._kept[key] = self._recent[key]
+            if key in recent:
+                kept[key] = recent[key]
         if len(self._kept) >= INDEXED_AT_ONCE:
             self._indexed.add(key_index(self._kept))
             self.forget(self._kept)

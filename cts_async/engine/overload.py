@@ -354,7 +354,10 @@ class ConcurrencyWindow:
         self._extra = 0.0
 
     def _count(self, refused: float) -> None:
-        self._share.add(refused, 1.0 / max(MEMORY, self.size))
+        memory = self.size
+        if memory < MEMORY:
+            memory = MEMORY
+        self._share.add(refused, 1.0 / memory)
         self._noise.add(refused, 1.0 / LONG_MEMORY)
 
     def _cut(self, sent: int, in_flight: int) -> None:

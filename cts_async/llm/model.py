@@ -293,6 +293,10 @@ class ModelCall(Generic[T]):
     """The step's own retry policy; None: the runner's."""
     notes: Any = None
     """As in `Step`."""
+    name: str = ""
+    """The step's name where that is no part of its key; "": `step`."""
+    as_recorded: bool = False
+    """True if the result is the response as the journal has it, and not what `expect` reads in it."""
     repeated_chars: int = 0
     """As in `ChatRequest`; determines nothing."""
 
@@ -423,10 +427,10 @@ class Model:
             return parsed
 
         return Step(
-            name=call.step,
+            name=call.name or call.step,
             key=key,
             execute=execute,
-            decode=decode,
+            decode=_as_recorded if call.as_recorded else decode,
             request=call.request,
             model=spec.model,
             lane=self.lane,
@@ -512,6 +516,10 @@ class Completion:
 
     def parse(self, text: str) -> Mapping[str, Any]:
         return {"text": text}
+
+
+def _as_recorded(response: Any) -> Any:
+    return response
 
 
 def model_prices(spec: ModelSpec) -> Prices | None:

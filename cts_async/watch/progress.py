@@ -202,18 +202,29 @@ class _Counters:
         self.done += jobs
         self.failed += failed
 
-    def add_call(self, lane: str, tokens: int, usd: float) -> None:
-        self.lanes.add(lane)
-        self.calls += 1
-        self.tokens += tokens
-        self.usd += usd
-
-    def add_replayed(self, lane: str, *, reused: bool) -> None:
-        self.lanes.add(lane)
-        if reused:
+    def step_ended(self, event: events.StepEnded) -> None:
+        """Count a step that has a result."""
+        self.pace.stepped(event.job_id, replayed=event.replayed)
+        # A step without a lane asked nobody, so it is no call.
+        if not event.lane:
+            return
+        if event.lane not in self.lanes:
+            self.lanes.add(event.lane)
+        if not event.replayed:
+            usage = event.usage
+            self.calls += 1
+            self.tokens += usage.input_tokens + usage.output_tokens
+            self.usd += event.usd
+        elif event.reused:
             self.reused += 1
         else:
             self.replayed += 1
+
+    def job_ended(self, event: events.JobEnded) -> None:
+        """Count a job that has ended."""
+        self.done += 1
+        self.failed += event.failure is not None
+        self.pace.ended(event.job_id)
 
     def part(self, at: float, outages: AbstractSet[str]) -> LivePart:
         """Its state at a time; `outages` are lanes whose provider does not answer."""
@@ -316,7 +327,7 @@ class Progress:
         """Handle an event."""
         with self._lock:
             if type(event) is events.StepEnded:
-                self._count_step(event)
+                self._counters(event.group).step_ended(event)
                 return
             self._handle(event)
             if type(event) is events.JobEnded:  # nothing that a user has to be told at once
@@ -325,21 +336,26 @@ class Progress:
             if notice:
                 self._notices.append(notice)
 
-    def _count_step(self, event: events.StepEnded) -> None:
-        group = self._counters(event.group)
-        group.pace.stepped(event.job_id, replayed=event.replayed)
-        # A step without a lane asked nobody, so it is no call.
-        if event.lane and event.replayed:
-            group.add_replayed(event.lane, reused=event.reused)
-        elif event.lane:
-            group.add_call(event.lane, event.usage.total, event.usd)
+    def take_ends(self, ends: Sequence[events.StepEnded | events.JobEnded]) -> None:
+        """Handle ends of steps and jobs that came together."""
+        if not ends:
+            return
+        with self._lock:
+            name = ends[0].group
+            group = self._counters(name)
+            for event in ends:
+                if event.group != name:
+                    name = event.group
+                    group = self._counters(name)
+                if type(event) is events.StepEnded:
+                    group.step_ended(event)
+                elif type(event) is events.JobEnded:
+                    group.job_ended(event)
 
     def _handle(self, event: events.Event) -> None:
         match event:
             case events.JobEnded():
-                group = self._counters(event.group)
-                group.add_jobs(1, event.failure is not None)
-                group.pace.ended(event.job_id)
+                self._counters(event.group).job_ended(event)
             case events.JobsFound():
                 self._counters(event.group).add_jobs(event.jobs, event.failed)
             case events.GroupBegan():

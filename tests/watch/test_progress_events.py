@@ -61,6 +61,27 @@ def values(row: Any, *names: str) -> list[Any]:
     return [row[name] for name in names]
 
 
+def test_ends_that_come_together_count_as_one_by_one() -> None:
+    ends = [
+        of.StepEnded("a", "q1", "clarify", "gpt", False, 0.5, of.Usage(90, 10), 0.001),
+        of.StepEnded("b", "q7", "judge/gpt", "gpt", False, 0.5, of.Usage(30, 1), 0.002),
+        of.StepEnded("a", "q1", "rewrite", "gpt", True, 0.0, of.Usage(), reused=True),
+        of.StepEnded("a", "q1", "search/tool/1", "", False, 0.1, of.Usage()),
+        of.JobEnded("a", "q1", None),
+        of.JobEnded("b", "q7", RejectedError("no")),
+    ]
+    singly, together = made(("a", 10), ("b", 4)), made(("a", 10), ("b", 4))
+    seen: list[of.Event] = []
+    of.Events(together, seen.append).emit_ends(ends)
+    emit(singly, *ends)
+    assert seen == ends, "a subscriber that takes no batches gets each"
+    assert together.live() == singly.live()
+    names = ("n_done", "n_failed", "calls", "replayed", "reused", "tokens")
+    assert values(part(together, "a"), *names) == [1, 0, 1, 0, 1, 100]
+    assert values(part(together, "b"), *names) == [1, 1, 1, 0, 0, 31]
+    assert together.live()["spent_usd"] == pytest.approx(0.003)
+
+
 def test_events_are_counted_by_group_and_in_total() -> None:
     progress = made(("a", 10), ("b", 4))
     assert progress.begun == []

@@ -11,14 +11,14 @@ import asyncio
 import math
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -124,7 +124,7 @@ class Call:
         """Requests to models, searches, visits and questions so far: the turns of an agent."""
         self.tools: list[list[str]] = []
         """Searches and visits so far: kind, query or address, and the key of the step."""
-        self.failed_tools: Counter[tuple[str, str, str]] = Counter()
+        self.failed_tools: defaultdict[tuple[str, str, str], int] = defaultdict(int)
         """Searches and visits that failed: tool, host and reason."""
         self.model_calls = 0
         self.answered = 0
@@ -137,7 +137,9 @@ class Call:
         self.ended = False
         self._host, self._attempt = host, attempt
         self._loop = asyncio.get_running_loop()
-        self.task = cast("asyncio.Task[Any]", asyncio.current_task(self._loop))
+        task = asyncio.current_task(self._loop)
+        assert task is not None, "calls are begun in tasks"
+        self.task: asyncio.Task[Any] = task
         self._asked: dict[str, set[int]] = {}
         """Numbers of equal questions in progress or answered: one that failed is asked again under its own."""
         self._tool_calls = self._waiting = self._failures = 0
@@ -178,19 +180,17 @@ class Call:
                 request["params"] = params
             try:
                 # The name is no part of the key: calls made side by side are numbered as they come.
-                call = ModelCall(
+                call: ModelCall[Mapping[str, Any]] = ModelCall(
                     f"{self.step}/llm",
                     messages,
                     _COMPLETION,
                     request,
                     key_on=["custom", self._attempt, occurrence, digest],
                     params=params,
-                )
-                step = replace(
-                    opened.step(self.ctx, call),
                     name=f"{self.step}/llm/{self.model_calls}",
-                    decode=_as_recorded,
+                    as_recorded=True,
                 )
+                step = opened.step(self.ctx, call)
                 response = await self.ctx.step(step)
             except BaseException:
                 occurrences.discard(occurrence)
@@ -317,26 +317,26 @@ _COMPLETION: Final = Completion()
 _STEP_KEY: Final = re.compile(r"[0-9a-f]{32}")
 
 
-def _as_recorded(response: Mapping[str, Any]) -> Mapping[str, Any]:
-    return response
-
-
 def _request_digest(opened: Model, name: str, messages: Sequence[Message], params: Mapping[str, Any]) -> str:
     """Return what tells a request from others. Raises RejectedError for one that cannot be sent to this model."""
     api = opened.spec.api
     # Parts of a content, and tools, are passed on as they are: other wire formats would need a translation.
-    is_text = all(isinstance(message["content"], str) for message in messages)
-    if api != "openai" and ("tools" in params or not is_text):
-        raise RejectedError(f"{name}: takes text only here (its API is {api}'s), and no tools")
-    fault = params_problem(params)
-    if fault:
-        parameter, problem = fault
-        raise RejectedError(f"{name}: the request cannot be sent: {parameter} {problem}")
+    if api != "openai":
+        is_text = all(isinstance(message["content"], str) for message in messages)
+        if "tools" in params or not is_text:
+            raise RejectedError(f"{name}: takes text only here (its API is {api}'s), and no tools")
+    if params:
+        fault = params_problem(params)
+        if fault:
+            parameter, problem = fault
+            raise RejectedError(f"{name}: the request cannot be sent: {parameter} {problem}")
     try:
         digest = step_key(opened.spec.name, messages, params)
     except TypeError as error:  # nested too deeply, or no JSON
         raise RejectedError(f"{name}: the request cannot be sent: {error}") from None
-    size = n_bytes(messages) + uncounted_bytes(params)
+    size = n_bytes(messages)
+    if params:
+        size += uncounted_bytes(params)
     if size > MAX_REQUEST_BYTES:
         raise RejectedError(f"{name}: the request has {size:,} bytes, of at most {MAX_REQUEST_BYTES:,}")
     return digest
@@ -491,7 +491,7 @@ class CustomPlayer:
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         """The label of every nugget."""
-        expect = CoverageList(tuple(nugget.id for nugget in view.nuggets))
+        expect = CoverageList(tuple([nugget.id for nugget in view.nuggets]))
         on_record = ("query", "nuggets", "candidate_answer")
         labels = await self._ask(ctx, f"judge/{self.name}", view, expect, on_record=on_record, shared=True)
         return Judgment(self.name, labels)
@@ -573,7 +573,9 @@ class CustomPlayer:
                 journal = ctx.job.journal
                 if journal not in self.replays.recorded:
                     await self.replays.read(journal)
-                self.replays.begun_again(self.replays.recorded[journal][ctx.job.id, step])
+                n_recorded = self.replays.recorded[journal].get((ctx.job.id, step))
+                if n_recorded:
+                    self.replays.begun_again(n_recorded)
             if latest is not None and latest not in unusable:
                 unusable.append(latest)
             elif earlier is not None:
@@ -584,7 +586,9 @@ class CustomPlayer:
             return Executed(await self._response(call, view))
 
         request: dict[str, Any] = {"custom": self.player.label}
-        recorded_fields = {name: value for name, value in fields.items() if name not in on_record}
+        recorded_fields = fields
+        if on_record:
+            recorded_fields = {name: value for name, value in fields.items() if name not in on_record}
         if recorded_fields:
             request["view"] = recorded_fields
         if on_record:  # the run's data have these texts already
@@ -625,8 +629,11 @@ class CustomPlayer:
             if os.getpid() != self._pid:  # a child that came back from os.fork(): the run is its parent's
                 os._exit(1)
             if self._folder is not None:  # paths of the run are relative to it
-                with suppress(OSError):
+                # A context manager would be three calls more, for every call of a role.
+                try:  # noqa: SIM105
                     os.chdir(self._folder)
+                except OSError:
+                    pass
             call.ended = True
             self._deadlines.discard(call)
             self.replays.n_answered += call.replayed
@@ -646,7 +653,7 @@ class CustomPlayer:
             response["asks_refused"] = call.session.n_refused
             response["turns"] = call.n_actions + 1
         if call.failed_tools:
-            causes = call.failed_tools.most_common(MAX_CAUSES)
+            causes = Counter(call.failed_tools).most_common(MAX_CAUSES)
             response["failed_tools"] = [[*cause, n] for cause, n in causes]
         return response
 

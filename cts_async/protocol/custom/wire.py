@@ -92,9 +92,9 @@ def view_json(view: View) -> dict[str, Any]:
         case SearchView():
             return {"query": view.query}
         case JudgeView():
-            nuggets = []
-            for nugget in view.nuggets:
-                nuggets.append({"id": nugget.id, "text": nugget.text, "weight": nugget.weight})
+            nuggets = [
+                {"id": nugget.id, "text": nugget.text, "weight": nugget.weight} for nugget in view.nuggets
+            ]
             return {"query": view.query, "nuggets": nuggets, "candidate_answer": view.candidate_answer}
 
 
@@ -193,6 +193,9 @@ def response_of(role: RoleName, value: Any) -> dict[str, Any]:
 
 def _is_object(role: RoleName, value: Any) -> bool:
     """True for an object with the role's field. A judge's labels may be one, too, by ids: their values are texts."""
+    # Lists and texts, as nearly all are, need no look into the classes of mappings.
+    if type(value) is list or type(value) is str:
+        return False
     if not isinstance(value, Mapping) or FIELDS[role] not in value:
         return False
     # {"results": "full"} labels a nugget whose id is "results".
@@ -253,10 +256,13 @@ def _wrong_type(expected: str, value: Any) -> UnusableOutput:
 def _labels(value: Any) -> list[dict[str, str]]:
     """Labels by id, as a mapping, as pairs, or as objects with `id` and `coverage`."""
     pairs = value
-    if isinstance(value, Mapping):
+    if type(value) is not list and isinstance(value, Mapping):
         pairs = list(value.items())
     if not isinstance(pairs, list | tuple):
         raise _wrong_type("the label of each nugget by its id", value)
+    labels = _plain_labels(pairs)
+    if labels is not None:
+        return labels
     labels = []
     for pair in pairs:
         id = label = None
@@ -268,6 +274,16 @@ def _labels(value: Any) -> list[dict[str, str]]:
             raise _wrong_type("an id and a label", pair)
         labels.append({"id": id, "coverage": label})
     return labels
+
+
+def _plain_labels(pairs: Sequence[Any]) -> list[dict[str, str]] | None:
+    """Labels that are objects of JSON, as nearly all are; None where one is anything else."""
+    for pair in pairs:
+        if type(pair) is not dict or "id" not in pair or "coverage" not in pair:
+            return None
+        if type(pair["id"]) is not str or type(pair["coverage"]) is not str:
+            return None
+    return [{"id": pair["id"], "coverage": pair["coverage"]} for pair in pairs]
 
 
 def _agent_response(value: Any) -> dict[str, Any]:

@@ -1,0 +1,92 @@
+"""What travels between head and workers together: questions, and verdicts whose nuggets are packed once."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+from pathlib import Path
+
+import pytest
+from small_cluster import Cluster, SmallWork, World
+from virtual_time import run_virtual
+
+from cts_async.cluster import work, worker
+from cts_async.cluster.work import GoldPacker
+from cts_async.cluster.worker import Setup
+from cts_async.errors import StepError
+from cts_async.protocol.answers import Judging, NoAnswer
+from cts_async.protocol.rejudge import PendingVerdict
+from cts_async.records import Instance, Nugget
+
+NUGGETS = (Nugget("n1", "Oslo lies at a fjord", 3.0, ("s1",)), Nugget("n2", "奥斯陆", 1.0))
+
+
+def verdict(id: str, nuggets: tuple[Nugget, ...], failure: StepError | None = None) -> PendingVerdict:
+    instance = Instance(id, "ferries to Oslo", "ferries", nuggets, "which ferries?", "Travel")
+    return PendingVerdict("gpt", 2, Judging(instance, f"answer {id}", failure), scoring=True)
+
+
+@pytest.mark.parametrize("nuggets", [NUGGETS, ()])
+def test_packed_verdict_arrives_as_it_was(nuggets: tuple[Nugget, ...]) -> None:
+    sent = verdict("a", nuggets)
+    assert pickle.loads(pickle.dumps(GoldPacker().pack(sent))) == sent
+
+
+def test_packed_failure_arrives_with_its_fields() -> None:
+    packed = GoldPacker().pack(verdict("a", NUGGETS, NoAnswer("the answer is null")))
+    failure = pickle.loads(pickle.dumps(packed)).judging.failure
+    assert (type(failure), str(failure), failure.step) == (NoAnswer, "the answer is null", "candidate")
+
+
+def test_nuggets_are_pickled_once_for_the_answers_to_a_question() -> None:
+    packer = GoldPacker()
+    other = (Nugget("n1", "Bergen", 2.0),)
+    first, second, third = (
+        packer.pack(verdict(id, nuggets)) for id, nuggets in (("a", NUGGETS), ("b", NUGGETS), ("c", other))
+    )
+    assert first.nuggets is second.nuggets
+    assert pickle.loads(third.nuggets) == other
+    arrived = [pickle.loads(pickle.dumps(packed)).judging.instance for packed in (first, second)]
+    assert arrived[0].nuggets is arrived[1].nuggets, "a worker unpacks them once, too"
+
+
+def test_nuggets_of_instances_long_ago_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "PACKED_GOLD", 2)
+    packer = GoldPacker()
+    for n in range(5):
+        nuggets = (Nugget(f"n{n}", "text", 1.0),)
+        assert pickle.loads(packer.pack(verdict("a", nuggets)).nuggets) == nuggets
+    assert len(packer._packed) == 2
+
+
+@pytest.mark.parametrize(
+    ("n_workers", "question_s", "reply_s"),
+    [(1, 0.003, 0.003), (2, 0.005, 0.003), (8, 0.02, 0.008), (40, 0.04, 0.04), (256, 0.256, 0.256)],
+)
+def test_questions_and_replies_wait_for_others_by_the_number_of_workers(
+    n_workers: int, question_s: float, reply_s: float
+) -> None:
+    setup = Setup("w1", n_workers, SmallWork(World()))
+    assert (setup.batch_s, setup.reply_batch_s) == (question_s, reply_s)
+
+
+def test_turn_ends_at_once_when_half_of_the_tasks_wait_for_the_head(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By time alone a turn would end after 5 s, and a job takes eight turns or more."""
+    monkeypatch.setattr(worker, "BATCH_S", 5.0)
+    monkeypatch.setattr(worker, "TURN_S", 5.0)
+    took_s: dict[float, float] = {}
+    for enough in (0.5, 100.0):
+        monkeypatch.setattr(worker, "ENOUGH", enough)
+        cluster = Cluster(tmp_path / str(enough), n=40, width=8)
+        cluster.folder.mkdir()
+
+        async def run(cluster: Cluster = cluster) -> float:
+            await cluster.run(2)
+            return asyncio.get_running_loop().time()
+
+        took_s[enough] = run_virtual(run)
+        assert len(cluster.results()) == 40
+        assert cluster.paid_twice() == 0
+    assert took_s[0.5] < 0.6 * took_s[100.0]
