@@ -45,7 +45,10 @@ class Toll:
     runs: int = 0
     lost: int = 0
     """Finished steps that were in a journal, and are there no more."""
-    unscored: int = 0
+    unended: int = 0
+    """Answers with neither a score nor a failure."""
+    failed: int = 0
+    """Answers whose requests had no reply in three batches, as it happens at this provider."""
     adopted: int = 0
     """Batches that were created, and whose id only the provider knew."""
     codes: set[int] = field(default_factory=set)
@@ -68,9 +71,10 @@ def bench(kills: int = KILLS) -> Result:
             Row(f"{kind}: requests paid", toll.paid),
             Row(f"{kind}: requests paid twice", toll.paid_twice, "=", 0),
             Row(f"{kind}: finished steps lost", toll.lost, "=", 0),
-            Row(f"{kind}: answers without a score", toll.unscored, "=", 0),
+            Row(f"{kind}: answers with neither a score nor a failure", toll.unended, "=", 0),
+            Row(f"{kind}: answers that failed in three batches", toll.failed),
         ]
-    notes = [toll.output for toll in tolls.values() if toll.codes - {0}]
+    notes = [toll.output for toll in tolls.values() if toll.codes - {0, 1}]
     return Result(
         f"batch_crash: {kills} SIGKILLs at seeded random instants over runs by batches", rows, notes
     )
@@ -99,7 +103,8 @@ def killed_runs(start: Start, kind: str, kills: int, *, life_s: float = LIFE_S, 
                 toll.output = (here / "output.txt").read_text()
             toll.runs += 1
             lines = list(read_records(out / "per_item.jsonl"))
-            toll.unscored += N - sum(line.get("restore_score_100") is not None for line in lines)
+            toll.unended += N - len({line["id"] for line in lines})
+            toll.failed += sum("error" in line for line in lines)
             toll.adopted += sum(bool(event.get("adopted")) for event in read_records(out / "batches.jsonl"))
         stats = provider.stats()
     toll.batches, toll.paid, toll.paid_twice = (

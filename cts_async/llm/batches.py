@@ -99,6 +99,10 @@ class BatchTiming:
     """How long an ended batch may lack the files that its counts promise."""
 
 
+class _NoReply(Exception):
+    """A batch that has ended has no reply to a request; says why."""
+
+
 class Batch:
     """A batch from its first request to its results.
 
@@ -376,27 +380,17 @@ class BatchClient:
             if batch.error is not None:
                 raise batch.error
             tried.add(batch.nonce)
-            result = batch.results.get(id)
-            if result is not None and result.status:
-                try:
-                    reply = self._read(queue, spec, request, result)
-                except TransientError as error:
-                    reason = str(error)
-                except ProviderRefused:
-                    # The user has read that, and acted, before the command was typed again.
-                    if not batch.is_recorded:
-                        raise
-                    continue
-                except StepError:
-                    self._n_read[digest] = occurrence + 1
-                    raise
-                else:
-                    self._n_read[digest] = occurrence + 1
-                    return reply
-            elif result is not None:
-                reason = result.reason
+            try:
+                reply = self._reply_in(batch, id, queue, spec, request)
+            except _NoReply as missing:
+                reason = str(missing)
+            except StepError:
+                # What the batch says of it is read: whoever asks again does not want to hear the same.
+                self._n_read[digest] = occurrence + 1
+                raise
             else:
-                reason = batch.reason or "the batch has no result of it"
+                self._n_read[digest] = occurrence + 1
+                return reply
             if batch.held_back:
                 continue
             n_tries += 1
@@ -411,6 +405,23 @@ class BatchClient:
             f"{spec.name}: no reply in {name} ({reason}); --retry-failed asks again, and --batch-fallback live by an "
             "ordinary call"
         )
+
+    def _reply_in(self, batch: Batch, id: str, queue: _Queue, spec: ModelSpec, request: ChatRequest) -> Reply:
+        """The reply to a request in a batch that has ended. Raises _NoReply where another batch may have one."""
+        result = batch.results.get(id)
+        if result is None:
+            raise _NoReply(batch.reason or "the batch has no result of it")
+        if not result.status:
+            raise _NoReply(result.reason)
+        try:
+            return self._read(queue, spec, request, result)
+        except TransientError as error:
+            raise _NoReply(str(error)) from None
+        except ProviderRefused as error:
+            # A bill or a key. Of an earlier process the user has read it, and acted, before typing the command again.
+            if batch.is_recorded:
+                raise _NoReply(str(error)) from None
+            raise
 
     def _enqueue(
         self, queue: _Queue, spec: ModelSpec, request: ChatRequest, occurrence: int, tried: set[str]
@@ -490,6 +501,7 @@ class BatchClient:
         return queue
 
     def _stop(self, spec: ModelSpec, reason: RunStopped) -> None:
+        # Nothing may have been asked yet.
         queue = self._queues.get((spec.base_url, spec.model))
         if queue is not None:
             queue.stop(reason)
@@ -575,6 +587,7 @@ class _Queue:
     def take_over(self, records: Sequence[RecordedBatch]) -> None:
         """Take over the batches that earlier processes have handed in for this model, oldest first."""
         for record in records:
+            # Another model's, or the same model's at another address: its requests are others.
             if (record.server, record.model) != (self.spec.base_url, self.spec.model):
                 continue
             # What never was, or was not accepted, is handed in again.
@@ -582,6 +595,7 @@ class _Queue:
                 continue
             batch = Batch.recorded(record)
             self._batches.append(batch)
+            # A request that was handed in again has its result, if any, in the later batch.
             for id in batch.ids:
                 self._batch_of[id] = batch
 
@@ -619,6 +633,7 @@ class _Queue:
             self._follow(batch)
             batch.claimed.add(id)
             return batch
+        # Full at the limit of requests, or where this one would not fit any more.
         batch = self._filling
         max_bytes = min(self.terms.max_bytes, MAX_BATCH_BYTES)
         if batch is not None:
@@ -714,6 +729,7 @@ class _Queue:
                 return
 
     async def _submit(self, batch: Batch) -> None:
+        # From here on nothing joins it: whoever asks the same waits for it.
         lines = list(batch.lines.values())
         batch.ids = frozenset(batch.lines)
         digest = sha256()
@@ -727,6 +743,7 @@ class _Queue:
             await self._create(batch, lines)
         except (RejectedError, NoCompletion, ProviderRefused) as error:
             self._refuse(batch, str(error))
+        # Thousands of prompts: whoever has to ask again writes the request anew.
         batch.lines = {}
 
     async def _create(self, batch: Batch, lines: Sequence[bytes]) -> None:
@@ -847,7 +864,8 @@ class _Queue:
 
     async def _search(self, batch: Batch, foreign: set[str]) -> BatchState | None:
         """One look through the provider's list; `foreign` collects batches that turned out to be somebody else's."""
-        known = {other.id for other in self._batches if other.id}
+        # A batch that has its id in the ledger is not the one that lacks it.
+        adopted_ids = {batch_of_ours.id for batch_of_ours in self._batches if batch_of_ours.id}
         oldest = batch.intended_at - self._timing.skew_s
         async for state in self.api.listed(self._wire):
             if state.created_at is not None and state.created_at < oldest:
@@ -858,7 +876,7 @@ class _Queue:
                 if state.input_file == batch.input_file:
                     return state
                 continue
-            if state.id in known or state.id in foreign or state.n_requests != len(batch.ids):
+            if state.id in adopted_ids or state.id in foreign or state.n_requests != len(batch.ids):
                 continue
             is_late = (
                 state.created_at is not None and state.created_at > batch.intended_at + self._timing.skew_s
@@ -886,6 +904,7 @@ class _Queue:
         while True:
             state = await self._persistently(partial(self.api.state, self._wire, batch.id))
             counts = state.word, state.n_done, state.n_failed
+            # Only what is new: a day of polls would fill the ledger.
             if counts != (batch.state, batch.n_done, batch.n_failed):
                 batch.state, batch.n_done, batch.n_failed = counts
                 await self._record(
@@ -912,8 +931,9 @@ class _Queue:
         self._notify(
             f"batch {batch.id} exceeds what may be enqueued ({state.reason}); it is handed in again later"
         )
-        others = [other for other in self.open_batches if other is not batch]
-        if others:
+        # This one is refused, and no longer among them.
+        if self.open_batches:
+            # What they have enqueued is free again once they have ended.
             self._room.clear()
             await self._room.wait()
         else:
@@ -936,10 +956,12 @@ class _Queue:
             for id, result in results.items():
                 if id not in batch.ids:
                     n_unknown += 1
+                # A reply in one file outweighs an error in the other.
                 elif id not in batch.results or not batch.results[id].status:
                     batch.results[id] = result
         n_missing = len(batch.ids) - len(batch.results)
         n_replies = sum(result.status == 200 for result in batch.results.values())
+        # An earlier process may have recorded its end, and was killed before it had written all verdicts.
         if batch.phase != "ended":
             await self._record(
                 batch,

@@ -184,5 +184,5 @@ def test_mistakes_are_one_line(
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 def test_killed_runs_lose_nothing_and_pay_nothing_twice(kind: str, start: Start) -> None:
     toll: Toll = killed_runs(start, kind, 3, life_s=1.5, seed=7)
-    assert (toll.kills, toll.lost, toll.paid_twice, toll.unscored) == (3, 0, 0, 0)
-    assert toll.codes == {0}, toll.output
+    assert (toll.kills, toll.lost, toll.paid_twice, toll.unended) == (3, 0, 0, 0)
+    assert toll.codes <= {0, 1}, toll.output
