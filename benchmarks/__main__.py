@@ -19,6 +19,7 @@ BY_NAME = (
     "where",
     "peers",
     "crash",
+    "batch_crash",
     "iteration_crash",
     "interactcomp",
     "reuse",

@@ -20,7 +20,16 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar, get_origin, get_type_hints
 
 from cts_async.api_messages import api_function, in_parameters
-from cts_async.config import BudgetConfig, Consent, Join, JudgeConfig, RunConfig, suggestion, user_config_file
+from cts_async.config import (
+    BatchFallback,
+    BudgetConfig,
+    Consent,
+    Join,
+    JudgeConfig,
+    RunConfig,
+    suggestion,
+    user_config_file,
+)
 from cts_async.errors import RunStopped, UsageError
 from cts_async.llm.parsing import questions_in as questions_in
 from cts_async.records import (
@@ -141,6 +150,9 @@ def run(
     in_flight: int | None = None,
     max_outage_s: float = 900.0,
     cheap: bool = False,
+    batch: bool = False,
+    submit: bool = False,
+    batch_fallback: BatchFallback = "batch",
     retry_failed: bool = False,
     sync: bool = False,
     seed: int = 0,
@@ -212,6 +224,9 @@ def run(
         budget: {"max_usd": 5}, also "max_tokens", "max_calls" and "deadline" (seconds since 1970)
         in_flight: most instances that are worked on at once
         max_outage_s: how long a provider may be down
+        batch: ask judges by batches, at about half the price
+        submit: as `batch`, but raise RunStopped once they are handed in; the same call collects them
+        batch_fallback: "live", "batch" or "none": where a request goes that a batch has no reply to
         cheap: ask models in their cheaper, slower tier (flex, batch-chat), if they have one
         retry_failed: try again what failed permanently
         sync: force every step to the disk
@@ -279,6 +294,9 @@ def judge(
     in_flight: int | None = None,
     max_outage_s: float = 900.0,
     cheap: bool = False,
+    batch: bool = False,
+    submit: bool = False,
+    batch_fallback: BatchFallback = "batch",
     retry_failed: bool = False,
     sync: bool = False,
     seed: int = 0,
@@ -310,7 +328,8 @@ def judge(
         new, reuse, no_reuse, share_sampled
 
     The execution, as in `run`:
-        budget, in_flight, max_outage_s, cheap, retry_failed, sync, seed, quiet, verbose, log_file, command
+        budget, in_flight, max_outage_s, cheap, batch, submit, batch_fallback, retry_failed, sync, seed, quiet,
+        verbose, log_file, command
     """
     # All parameters by their names, before there is any other variable.
     options = dict(locals())

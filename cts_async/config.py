@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 Join = Literal["id-and-query", "id"]
 """By id, else by fused query, refusing a line where they contradict each other; or by the id alone if it has one."""
 
+BatchFallback = Literal["live", "batch", "none"]
+"""Where a request goes whose batch has no result of it: an ordinary call, the next batch, or nowhere."""
+
 Consent = Literal["ask", "named", "remember"]
 """Whether a cts.toml may decide where keys are sent: ask the user; it was named by --config; remember consent."""
 
@@ -85,6 +88,10 @@ class CommandConfig:
     in_flight: int | None = None
     """Instances worked on at once; None: as many as the models' limits keep busy."""
     retry_failed: bool = False
+    batch: bool = False
+    """Ask judges, or the extractor of gold, by batches; `submit`: hand them in and end."""
+    submit: bool = False
+    batch_fallback: BatchFallback = "batch"
     sync: bool = False
     """Flush every step to the disk before it counts."""
     seed: int = 0
@@ -106,6 +113,11 @@ class CommandConfig:
     def config_files(self) -> tuple[Path, ...]:
         """The files of tables to read, in this order."""
         return tuple(file for file in (self.user_config, self.config_file) if file is not None)
+
+    @property
+    def uses_batches(self) -> bool:
+        """Whether models are asked by batches."""
+        return self.batch or self.submit
 
     @property
     def manifest_fields(self) -> dict[str, Any]:

@@ -29,6 +29,7 @@
         ├── Unforeseen                a file or setting failed after the run had begun
         ├── BudgetSpent               the next call could exceed a limit of the user
         ├── DeadlineReached           the time the user allowed is over
+        ├── BatchesPending            everything that is left waits for batches, and nobody wants to wait here
         └── Interrupted               Ctrl-C or SIGTERM
 
 Each adapter translates foreign exceptions into these in one place.
@@ -303,6 +304,10 @@ class BudgetSpent(RunStopped):
 
 class DeadlineReached(RunStopped):
     """The deadline has passed, or is too close for the next step."""
+
+
+class BatchesPending(RunStopped):
+    """Everything that is left has been handed in as batches (`--submit`): the same command collects their results."""
 
 
 class Interrupted(RunStopped):

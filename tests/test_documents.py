@@ -58,6 +58,8 @@ REPLACED = (
 )
 ONLY_PARSED = {
     "--ray": "a cluster of Ray; tests/cluster has one",
+    "--batch": "waits for a provider's batches; tests/llm/test_batches.py has some",
+    "--submit": "the same",
     "--workers": "processes, which the fakes of this one do not reach; tests/cluster has them",
     "cts doctor --ask": "asks a server; tests/cli/test_cli_machine.py has one",
     "smol.py": "downloads smolagents",

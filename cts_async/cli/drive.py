@@ -66,6 +66,10 @@ def drive(
     config = plan.config
     if quiet and config.verbose:
         raise UsageError("--quiet and --verbose contradict each other; use --log FILE for a quiet run")
+    if config.uses_batches and (ray is not None or workers is not None):
+        raise UsageError(
+            "--batch waits for its provider, and needs no --ray or --workers; leave out one of them"
+        )
     check_keys(
         config.config_file,
         config.config_consent,

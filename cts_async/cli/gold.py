@@ -37,6 +37,9 @@ class GoldOptions(options.SearchOptions):
             **options.PLAYER,
         ),
     ]
+    batch: options.Batch
+    submit: options.Submit
+    batch_fallback: options.BatchFallbackOption
     max_sources: Annotated[
         int | None,
         option(

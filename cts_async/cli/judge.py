@@ -65,6 +65,9 @@ class JudgeOptions(options.CommandOptions):
         ),
     ]
     empty_answers: options.EmptyAnswersOption
+    batch: options.Batch
+    submit: options.Submit
+    batch_fallback: options.BatchFallbackOption
     out: Annotated[
         Path | None,
         option(

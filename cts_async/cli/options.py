@@ -23,7 +23,7 @@ import typer
 from typer.core import TyperCommand
 
 from cts_async.cli.completion import choices, names, run_names, runs
-from cts_async.config import BudgetConfig, CommandConfig, Consent, user_config_file
+from cts_async.config import BatchFallback, BudgetConfig, CommandConfig, Consent, user_config_file
 from cts_async.errors import UsageError, closest
 from cts_async.records import (
     AGENT_PROMPTS,
@@ -477,6 +477,32 @@ JudgeFormOption = Annotated[
         "[default: match for interactcomp, else nuggets].",
     ),
 ]
+Batch = Annotated[
+    bool,
+    option(
+        BUDGETS,
+        "--batch",
+        help="Ask judges (cts gold: the extractor) by batches: about half the price, and replies within a day.",
+    ),
+]
+Submit = Annotated[
+    bool,
+    option(
+        BUDGETS,
+        "--submit",
+        help="As --batch, but hand the batches in and exit 75; the same command collects what has ended.",
+    ),
+]
+BatchFallbackOption = Annotated[
+    str,
+    option(
+        BUDGETS,
+        "--batch-fallback",
+        metavar="live|batch|none",
+        callback=one_of("--batch-fallback", get_args(BatchFallback)),
+        help="Ask what a batch has no reply to by ordinary calls, in the next batch, or not at all.",
+    ),
+]
 Documents = Annotated[
     Path | None,
     option(SEARCHING, metavar="FILE", help="Search these documents: JSON Lines of id, url, title, text."),
@@ -879,6 +905,9 @@ class RunOptions(SearchOptions):
     ]
     extractor: Annotated[str | None, option(MODELS, hidden=True, help="Model that builds gold.")]
     empty_answers: EmptyAnswersOption
+    batch: Batch
+    submit: Submit
+    batch_fallback: BatchFallbackOption
     name: Annotated[
         str | None, option(RESULTS, metavar="NAME", help="Name of the run [default: DATASET-MODEL-kK].")
     ]

@@ -45,6 +45,8 @@ def run(
 
     Other ways to clarify (AT-CoT): cts run --all gpt --scheme at-cot --mode respond --mode select -k 3
 
+    Asking before the search beside asking during it: cts run --all gpt -k 3 --ask never,before,during --gold-query
+
     In 4 processes: cts run --model gpt -k 3 --workers 4
     """
     from rich.console import Console

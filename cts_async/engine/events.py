@@ -142,6 +142,14 @@ class LaneInUse:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchesInUse:
+    """A model is asked by batches from now on. `ask` returns the status of each; it may be called in any thread."""
+
+    model: str
+    ask: Callable[[], Sequence[BatchStatus]]
+
+
+@dataclass(frozen=True, slots=True)
 class LanePaused:
     """A provider refuses requests for its limits: none is sent for `seconds`."""
 
@@ -207,6 +215,7 @@ Event = (
     | AttemptFailed
     | WorkersInUse
     | LaneInUse
+    | BatchesInUse
     | LanePaused
     | LimitLearned
     | CircuitChanged
@@ -277,6 +286,23 @@ class WorkerStatus:
     """Seconds since its last message."""
     note: str = ""
     """Why it is lost; "" for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchStatus:
+    """A snapshot of one batch of requests; the numbers of done and failed ones are as its provider counts them."""
+
+    model: str
+    id: str
+    """The provider's id; "" while it is not known."""
+    state: str
+    """The provider's word, or "filling", "creating", "looked for"."""
+    n_requests: int
+    n_done: int
+    n_failed: int
+    since: float
+    """When it was handed in, in seconds since 1970."""
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,17 @@ class Tier:
     tokens_per_min: Positive | None = None
     waits: str = ""
     """What one waits for, in a few words: "minutes, for spare capacity"."""
+    endpoint: Text = "/v1/chat/completions"
+    """Of a batch interface: the path that each request names, in OpenAI's form; `window`: by when a batch has to end."""
+    window: Text = "24h"
+    max_requests: Count = 50_000
+    max_bytes: Count = 200_000_000
+    """Of one batch; `max_request_bytes` of one request."""
+    max_request_bytes: Count | None = None
+    metadata: bool = True
+    """Whether a batch may have metadata, by which it is found again."""
+    models: tuple[Text, ...] = ()
+    """The only model ids that batches are made for; empty: any."""
 
     @property
     def is_ordinary_call(self) -> bool:

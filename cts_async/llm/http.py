@@ -162,19 +162,20 @@ class HttpEndpoint:
         *,
         max_bytes: int | None = None,
         keep_headers: bool = False,
+        reuse: bool = True,
     ) -> HttpResponse:
         """Send one request and return its complete response, within `total_s` and with no pause longer than `idle_s`.
 
         `headers` are the result of `encode_headers`. The body has at most `max_bytes` (MAX_BYTES), decompressed.
-        `keep_headers` returns all headers also of a 200. Raises TimeoutError (aiohttp.ConnectionTimeoutError where
-        nothing was sent yet) and aiohttp.ClientError.
+        `keep_headers` returns all headers also of a 200. On a reused connection, which the server may have closed
+        meanwhile, a request is sent again; what must not be sent twice goes without `reuse`. Raises TimeoutError
+        (aiohttp.ConnectionTimeoutError where nothing was sent yet) and aiohttp.ClientError.
         """
         if body is None:
             request = b"%b%b\r\n" % (self._head, headers)
         else:
             request = b"%b%bContent-Length: %d\r\n\r\n%b" % (self._head, headers, len(body), body)
         simple = idle_s is None and not keep_headers
-        reuse = True
         while True:
             connection, protocol = await self._connect(total_s, reuse=reuse)
             response: HttpResponse | None = None

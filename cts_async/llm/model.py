@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
 from types import MappingProxyType, TracebackType
-from typing import Any, ClassVar, Final, Generic, Self, TypeVar
+from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar
 
 import aiohttp
 import orjson
@@ -42,7 +42,7 @@ from cts_async.llm.params import output_limit, uncounted_bytes
 from cts_async.llm.parsing import Expect
 from cts_async.llm.prompt_cuts import PromptCuts, cut_prompt_text
 from cts_async.llm.redact import SECRETS
-from cts_async.llm.refusals import refused_parameter, refuses_tier, setting_hint
+from cts_async.llm.refusals import error_from_response, refused_parameter, refuses_tier, setting_hint
 from cts_async.llm.responses import LENGTH, STOP, read_reply
 from cts_async.records import value
 
@@ -153,14 +153,14 @@ class Client:
         except (ContentRefused, PromptTooLong):
             raise
         except RejectedError as error:
-            raise self._explain_rejection(error, spec, request, body, data) from None
+            raise self.explain_rejection(error, spec, request, body, data) from None
         if reply.quotas is not None:
             route.next_look = now + _pause_between_looks(reply.quotas)
         if dropped:
             return replace(reply, dropped=dropped)
         return reply
 
-    def _explain_rejection(
+    def explain_rejection(
         self, error: RejectedError, spec: ModelSpec, request: ChatRequest, body: bytes, data: bytes
     ) -> RejectedError | ProviderRefused:
         """The error to raise for a rejected request: for a tier that the model lacks, for a parameter that is left out
@@ -184,6 +184,55 @@ class Client:
         if hint:
             return RejectedError(f"{error} ({hint})", status=error.status)
         return error
+
+    async def request(
+        self,
+        spec: ModelSpec,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        *,
+        content_type: str = "application/json",
+        timeout_s: float,
+        max_bytes: int | None = None,
+        once: bool = False,
+    ) -> bytes:
+        """Ask for another resource of the model's server than its chat; return the body of a successful response.
+
+        `path` stands below base_url. A request that must not be sent twice is sent `once`. The body is as it came: the
+        caller takes keys out of it. Raises as `chat` does.
+        """
+        if self._session is None:
+            raise RuntimeError("the client is not open")
+        api, key = load_api(spec.api), self.key(spec)
+        SECRETS.add(key)
+        headers = {**_HEADERS, "Content-Type": content_type, **api.headers(key)}
+        endpoint = HttpEndpoint(self._session, spec.base_url + path, method)
+        try:
+            response = await endpoint.send(
+                encode_headers(headers), body, timeout_s, max_bytes=max_bytes, reuse=not once
+            )
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise endpoint.failure(error, f"{spec.name}: {spec.base_url}", timeout_s) from None
+        if not 200 <= response.status < 300:
+            data = SECRETS.body(response.data)
+            raise error_from_response(spec, response.status, response.headers, data, time.time())
+        return response.data
+
+    def key(self, spec: ModelSpec) -> str:
+        """The model's key; "" where it needs none. Raises ProviderRefused for one that cannot be sent."""
+        key = ""
+        if spec.key_env:
+            key = self._environ.get(spec.key_env, "").strip()
+        if not key.isprintable():
+            raise ProviderRefused(
+                f"{spec.name}: {spec.key_env} is no key: it has line breaks or other control characters inside"
+            )
+        return key
+
+    def refused_parameters(self, spec: ModelSpec) -> tuple[str, ...]:
+        """The parameters that the model's server has refused so far, which are not sent any more."""
+        return self._refused.get((spec.base_url, spec.model), ())
 
     def check_proxy(self, spec: ModelSpec) -> None:
         """Raise UsageError if the proxy that leads to the model cannot be used."""
@@ -252,14 +301,27 @@ class ModelCall(Generic[T]):
     """As in `ChatRequest`; determines nothing."""
 
 
+class ChatClient(Protocol):
+    """Who makes one attempt: by an ordinary call, or as a line of a batch."""
+
+    async def chat(self, spec: ModelSpec, request: ChatRequest) -> Reply:
+        """As `Client.chat`."""
+
+
 class Model:
     """A catalogue entry bound to its client and to its account's lane."""
 
     def __init__(
-        self, spec: ModelSpec, client: Client, lane: Lane, served: ServedModels | None = None
+        self,
+        spec: ModelSpec,
+        client: ChatClient,
+        lane: Lane,
+        served: ServedModels | None = None,
+        dearest_tier: str = "",
     ) -> None:
-        self.spec, self.lane = spec, lane
-        self._client, self._served = client, served
+        """`dearest_tier` is the dearest tier in which it may be charged; "" for the ordinary one."""
+        self.spec, self.lane, self._dearest_tier = spec, lane, dearest_tier
+        self._client, self.served = client, served
         self._tokens = TokenEstimate()
         self._cuts = PromptCuts()
         self.prices = model_prices(spec)
@@ -346,6 +408,8 @@ class Model:
         def most_usage(unusable: UnusableOutput | None) -> Usage:
             sent = (*messages, *_repair_turns(unusable))
             most = self._tokens.most_usage(call.step, sent, limit, n_param_bytes)
+            if self._dearest_tier:
+                return most.in_tier(self._dearest_tier)
             if repeated_chars:
                 # All of it may be written to a cache, which costs more than input where that has a price of its own.
                 most = replace(most, cache_write_tokens=most.input_tokens)
@@ -390,8 +454,8 @@ class Model:
         elif asked is not None and served != self.spec.tier:
             word = printable_name(reply.tier) or UNNAMED_TIER
             response["served_tier"] = word
-            if self._served:
-                self._served.note_tier(self.spec.model, self.spec.tier, word)
+            if self.served:
+                self.served.note_tier(self.spec.model, self.spec.tier, word)
         if not served or reply.usage is None:
             return reply.usage
         return reply.usage.in_tier(served)
@@ -405,8 +469,8 @@ class Model:
         if about is None or not all(isinstance(message["content"], str) for message in messages):
             return
         response["cut_prompt"] = about
-        if self._served:
-            self._served.note_cut(self.spec.model, counted, about)
+        if self.served:
+            self.served.note_cut(self.spec.model, counted, about)
 
     def _enforced(self, expect: Expect[Any]) -> tuple[Mapping[str, Any] | None, str | None]:
         """The JSON schema, or else the grammar, of the expected form that this server can enforce."""
@@ -437,8 +501,8 @@ class Model:
             response["served_model"] = reply.model
         if reply.dropped:
             response["dropped"] = list(reply.dropped)
-        if self._served:
-            self._served.note(self.spec.model, reply)
+        if self.served:
+            self.served.note(self.spec.model, reply)
         return response
 
 

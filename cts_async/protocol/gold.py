@@ -33,6 +33,7 @@ from cts_async.engine.journal import AppendLog
 from cts_async.engine.runner import Context, Job
 from cts_async.errors import InputError, RunStopped, StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
+from cts_async.protocol.batching import batch_widths, check_batches
 from cts_async.protocol.custom.sources import is_custom
 from cts_async.protocol.gold_check import (
     SMALL,
@@ -149,6 +150,7 @@ def plan_gold(config: GoldConfig, catalogue: Catalogue, environ: Mapping[str, st
         )
     # A build is a run of the reference point `gold`, whose searches are then read by the extractor.
     plan, series = draft_plan(_search_of_intents(config), catalogue, environ, extractor=extractor)
+    check_batches(config, [extractor], plan.specs)
     built = GoldPlan(
         **{field.name: getattr(plan, field.name) for field in fields(plan)},
         build=config,
@@ -228,8 +230,10 @@ async def _open_jobs(plan: GoldPlan, resources: Resources, events: Events) -> As
             open_system_files(plan, events) as files,
             closing(TraceArchive(plan.directory, sync=plan.config.sync)) as archive,
         ):
-            build = _Build(plan, searcher, resources.role(plan.extractor), files[plan.system], archive)
-            yield Jobs([build.jobs()])
+            extractor = resources.role(plan.extractor, batched=True)
+            build = _Build(plan, searcher, extractor, files[plan.system], archive)
+            in_flight = batch_widths(plan.config, len(plan.intents))
+            yield Jobs([build.jobs()], in_flight=in_flight)
 
 
 @dataclass(frozen=True, slots=True)

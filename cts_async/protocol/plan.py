@@ -22,6 +22,7 @@ from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
 from cts_async.llm.tokenizer import open_counter
 from cts_async.protocol.asking import asks_json, check_asking
+from cts_async.protocol.batching import check_batches
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import (
     Players,
@@ -551,6 +552,10 @@ def make_plan(
     `keyless` and `keys_elsewhere` as in `resolve_all`.
     """
     plan, series = draft_plan(config, catalogue, environ, keyless=keyless, keys_elsewhere=keys_elsewhere)
+    judges: list[str] = []
+    if plan.searches and not plan.config.no_judge:
+        judges = [judge for judge in plan.roles.judges if judge != LEXICAL]
+    check_batches(plan.config, judges, plan.specs)
     return with_versions(plan, series)
 
 

@@ -50,6 +50,7 @@ from cts_async.protocol.answers import (
     answers_of_run,
     any_id,
 )
+from cts_async.protocol.batching import batch_widths, check_batches
 from cts_async.protocol.custom.sources import label_judges, source_texts
 from cts_async.protocol.forecast import (
     SAMPLE,
@@ -285,6 +286,7 @@ def plan_judging(
         specs = {name: replace(spec, judge_nuggets=config.nuggets_per_call) for name, spec in specs.items()}
     if config.budget.max_usd is not None:
         check_prices(specs.values())
+    check_batches(config, [name for name in judges if name != LEXICAL], specs)
     notes: tuple[str, ...] = ()
     restriction = ""
     if config.runs:
@@ -592,6 +594,9 @@ async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Event
 async def _open_jobs(plan: JudgePlan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
     with open_verdicts(plan, events) as files:
         usual_width = plan.config.in_flight or instances_in_flight(resources)
+        batch_width = batch_widths(plan.config, plan.n_answers, n_streams=len(plan.specs))
+        if batch_width:
+            usual_width = batch_width[0]
         streams, widths = [], []
         for judge in plan.judges:
             streams.append(_jobs(plan, resources.judge(judge), files, events))

@@ -43,13 +43,15 @@ from cts_async.engine.signals import stoppable
 from cts_async.engine.step import step_key
 from cts_async.errors import RoleFailed, StepError, UsageError, reason_to_stop
 from cts_async.foreign_json import as_count, as_float, as_object, as_text
-from cts_async.llm.catalog import Catalogue, ModelSpec
+from cts_async.llm.batches import BatchClient, BatchLane
+from cts_async.llm.catalog import BATCH, Catalogue, ModelSpec
 from cts_async.llm.http import ConnectionPool
 from cts_async.llm.local import serving
 from cts_async.llm.model import Client, Model, ServedModels, input_tokens, model_prices
 from cts_async.llm.proxies import proxy_for
 from cts_async.llm.redact import SECRETS
 from cts_async.llm.tokenizer import open_counter
+from cts_async.protocol.batching import batch_settings, batch_widths
 from cts_async.protocol.conversation import (
     NOBODY,
     Answerer,
@@ -156,10 +158,19 @@ class Resources:
     """Whether judges are given several answers to each query, one soon after the other."""
     fixed_temperature: bool = True
     """As the plan has it."""
+    batches: BatchClient | None = None
+    """Asks models by batches; None: nobody is asked so."""
 
     @property
     def lanes(self) -> Sequence[Lane]:
         return tuple(self.accounts.values())
+
+    def has_calls_under_way(self) -> bool:
+        """True while anything but a batch is waited for."""
+        for lane in self.accounts.values():
+            if not isinstance(lane, BatchLane) and (lane.in_flight or lane.waiting):
+                return True
+        return False
 
     def lane(self, account: str, name: str, limits: LaneLimits) -> Lane:
         """The lane of `account`; created with `name` and `limits` at the first request for it."""
@@ -170,13 +181,30 @@ class Resources:
                 self.accounts[account] = self.lane_of(account, name, limits)
         return self.accounts[account]
 
-    def role(self, name: str) -> Role:
+    def role(self, name: str, *, batched: bool = False) -> Role:
+        """A role of a model; `batched` if the command may ask it by batches."""
         params = PUBLISHED_PARAMS if self.as_published else {}
-        return Role(self.models[name], self.prompts.of(name), params)
+        model = self.models[name]
+        if batched and self.batches is not None:
+            model = self._batched_model(model, self.batches)
+        return Role(model, self.prompts.of(name), params)
 
-    def fixed_role(self, name: str) -> Role:
+    def _batched_model(self, model: Model, batches: BatchClient) -> Model:
+        """The same model, asked by batches."""
+        account = f"{model.spec.account} batch"
+        lane = self.accounts.get(account)
+        if lane is None:
+            lane = self.accounts[account] = batches.lane(model.spec, model.lane)
+        dearest_tier = BATCH
+        if batches.asks_live:
+            dearest_tier = ""
+        # Writing to a cache costs more, and reading from it would be chance: nobody knows when a batch's lines are done.
+        spec = replace(model.spec, cache_marks=False)
+        return Model(spec, batches, lane, model.served, dearest_tier)
+
+    def fixed_role(self, name: str, *, batched: bool = False) -> Role:
         """A role that the paper plays at temperature 0: the User Answerer, the Rewriter, a judge."""
-        role = self.role(name)
+        role = self.role(name, batched=batched)
         if self.fixed_temperature:
             role = replace(role, defaults=role.model.spec.fixed_role_params)
         return role
@@ -185,9 +213,12 @@ class Resources:
         if name == LEXICAL:
             return LexicalJudge(form=self.judge_form)
         if self.judge_form == "match":
-            return MatchJudge(name, self.fixed_role(name))
+            return MatchJudge(name, self.fixed_role(name, batched=True))
         custom = self.custom.get((name, "judge"))
-        return custom or ModelJudge(name, self.fixed_role(name), several_answers=self.several_answers)
+        if custom is not None:
+            return custom
+        role = self.fixed_role(name, batched=True)
+        return ModelJudge(name, role, several_answers=self.several_answers)
 
     def clarifier(self, name: str) -> Clarifier:
         return self.custom.get((name, "clarifier")) or ModelClarifier(self.role(name))
@@ -240,9 +271,15 @@ async def open_resources(
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(environ))
         served = ServedModels(events)
+        batches: BatchClient | None = None
+        if plan.config.uses_batches:
+            batches = await stack.enter_async_context(
+                BatchClient(client, events, batch_settings(plan.config, plan.journals))
+            )
         models: dict[str, Model] = {}
         max_outage_s = plan.config.max_outage_s
         resources = Resources(plan.prompts, models, environ, events, max_outage_s, lane_of=lane_of)
+        resources.batches = batches
         resources.as_published = isinstance(plan, Plan) and plan.config.as_published
         resources.fixed_temperature = plan.fixed_temperature
         resources.judge_form = plan.judge_form
@@ -607,7 +644,14 @@ async def execute(
                 resources.host.on_lane = runner.add_lane
             stopper.stop = runner.stop
             jobs_began = True
+            batches = resources.batches
+            if batches is not None:
+                batches.is_busy = resources.has_calls_under_way
+                if config.submit:
+                    batches.on_submitted = runner.stop
             await runner.run(*jobs.streams, in_flight=jobs.in_flight)
+            if batches is not None:
+                await batches.close_ended()
     except Exception as error:
         # Files may fail when they are closed, too. Once something was paid for, that is no usage error any more.
         reason = reason_to_stop(error)
@@ -670,7 +714,8 @@ async def run_plan(plan: Plan, environ: Mapping[str, str], events: Events) -> No
 async def _open_jobs(plan: Plan, resources: Resources, events: Events) -> AsyncIterator[Jobs]:
     async with open_cast(plan, resources) as cast:
         with open_runs(plan, events) as files:
-            yield Jobs([_jobs(plan, resources, cast, files)])
+            in_flight = batch_widths(plan.config, plan.n_instances * len(plan.systems))
+            yield Jobs([_jobs(plan, resources, cast, files)], in_flight=in_flight)
 
 
 def open_runs(

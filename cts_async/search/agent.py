@@ -1,8 +1,9 @@
 """The WebDancer loop: think, call tools, read their responses, and end with an answer.
 
 A turn is a step, and so is every piece of a tool call: an interrupted search resumes in mid-conversation. The
-loop stops at a turn without a call. At the budget's last call, or when the conversation has no more room, the
-answer is demanded, and the trace says so. What became of a turn's calls is noted in the next turn's step.
+loop stops at a turn without a call, unless the agent has to ask the user more before it may answer: then it is told
+so. At the budget's last call, or when the conversation has no more room, the answer is demanded, and the trace says
+so. What became of a turn's calls is noted in the next turn's step.
 """
 
 from __future__ import annotations

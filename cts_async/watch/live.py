@@ -23,6 +23,7 @@ from cts_async import foreign_json
 from cts_async.analysis.stats import FEWEST, RunningMean
 from cts_async.analysis.summary import ResultColumns
 from cts_async.errors import CTSError, InputError
+from cts_async.llm.batch_ledger import read_ledger
 from cts_async.records import Caveat
 from cts_async.runs.directory import json_bytes, locker_exists, process_exists
 from cts_async.runs.files import (
@@ -33,6 +34,7 @@ from cts_async.runs.files import (
     paths_named,
     results_of,
 )
+from cts_async.runs.journal import journal_of
 from cts_async.runs.manifest import Session, manifest_of, require_manifest
 from cts_async.runs.results import no_fingerprint
 from cts_async.runs.selection import RunPath, without_older_versions
@@ -91,6 +93,20 @@ class LiveWorker(TypedDict):
     """Why it was lost, or another remark; "" for none."""
 
 
+class LiveBatch(TypedDict):
+    """The current state of a batch of requests; done and failed ones as its provider counts them."""
+
+    model: str
+    id: str
+    """"" while it is not known."""
+    state: str
+    n_requests: int
+    n_done: int
+    n_failed: int
+    since: float
+    """When it was handed in, in seconds since 1970."""
+
+
 class LiveCluster(TypedDict, total=False):
     """Present only if the command has workers."""
 
@@ -99,6 +115,13 @@ class LiveCluster(TypedDict, total=False):
     """Number of workers requested."""
     cluster: str
     """Address of the cluster; "" for this machine."""
+
+
+class LiveBatches(TypedDict, total=False):
+    """Present only if the command asks models by batches."""
+
+    batches: list[LiveBatch]
+    """Those that have not ended."""
 
 
 class Counts(TypedDict):
@@ -136,7 +159,7 @@ class LivePart(_State):
     smoke_test: bool
 
 
-class LiveFile(_State, LiveCluster):
+class LiveFile(_State, LiveCluster, LiveBatches):
     """The state of the process that writes this run.
 
     Counts are this process's, except for instances (all of the run) and amounts of a budget (all sessions).
@@ -373,6 +396,8 @@ class RunState:
     reason: str = ""
     """Why its last session stopped; "" if unknown."""
     command: str = ""
+    batches: tuple[int, int, float] = (0, 0, 0.0)
+    """Batches that may be under way: how many, their requests, and since when, in seconds since 1970."""
     contradictions: str = ""
     """That stored scores of some judge contradict their labels, and are recomputed; "" if none do."""
 
@@ -393,8 +418,12 @@ class RunState:
         if self.last_worked is not None:
             pieces.append(f"last written {_time_and_age(self.last_worked, current_time)}")
         line = f"{self.directory}: {', '.join(pieces)}"
+        n_batches, n_requests, since = self.batches
         if self.reason and self.resumable:
             line += f"; {self.reason}"
+        if n_batches:
+            name = "1 batch" if n_batches == 1 else f"{n_batches} batches"
+            line += f"; {name} of {n_requests:,} requests handed in {_time_and_age(since, current_time)}"
         if self.contradictions:
             line += f"; {self.contradictions}"
         return line
@@ -419,6 +448,10 @@ class RunState:
             del fields["judge_failures"]
         if not self.contradictions:
             del fields["contradictions"]
+        n_batches, n_requests, since = self.batches
+        del fields["batches"]
+        if n_batches:
+            fields["batches"] = {"n": n_batches, "n_requests": n_requests, "since": since}
         return fields
 
 
@@ -493,9 +526,22 @@ def state_of_run(directory: Path) -> RunState:
         caveat=manifest.caveat,
         last_worked=max(times, default=None),
         reason=session.stopped,
+        batches=_open_batches(journal_of(manifest)[0].parent),
         command=manifest.command,
         contradictions=" ".join(filter(None, contradictions)),
     )
+
+
+def _open_batches(ledger_folder: Path) -> tuple[int, int, float]:
+    """Batches that have not ended, as far as the last command knew: how many, their requests, since when."""
+    n_batches, n_requests, since = 0, 0, 0.0
+    for batch in read_ledger(ledger_folder):
+        if batch.is_open:
+            n_batches += 1
+            n_requests += len(batch.ids)
+            # The oldest first.
+            since = since or batch.intended_at
+    return n_batches, n_requests, since
 
 
 def how_to_resume(states: Iterable[RunState]) -> list[str]:

@@ -20,6 +20,8 @@ from cts_async.engine import events
 from cts_async.runs.index import BLOCK, Tail, record_in
 from cts_async.runs.results import score_of
 from cts_async.watch.live import (
+    LiveBatch,
+    LiveBatches,
     LiveCluster,
     LiveFile,
     LiveLane,
@@ -311,6 +313,8 @@ class Progress:
         self._unpriced_models = unpriced_models
         self._started = wall()
         self._lanes: dict[str, _LaneRates] = {}
+        self._batches: list[Callable[[], Sequence[events.BatchStatus]]] = []
+        """By model, what its batches are doing."""
         self._workers: WorkersView | None = None
         self._outages: set[str] = set()
         """Lanes whose provider does not answer."""
@@ -367,6 +371,8 @@ class Progress:
             case events.LaneInUse():
                 at = self._clock()
                 self._lanes[event.lane] = _LaneRates(event.ask, LastMinute(at, 0), LastMinute(at, 0.0))
+            case events.BatchesInUse():
+                self._batches.append(event.ask)
             case events.WorkersInUse():
                 self._workers = WorkersView(event)
             case events.CircuitChanged():
@@ -434,6 +440,9 @@ class Progress:
         workers: LiveCluster = {}
         if self._workers:
             workers = self._workers.live(at)
+        batches: LiveBatches = {}
+        if self._batches:
+            batches = {"batches": self._open_batches()}
         live: LiveFile = {
             "pid": os.getpid(),
             "time": self._wall(),
@@ -454,6 +463,7 @@ class Progress:
             "lanes": [lane.lane(at) for lane in self._lanes.values()],
             "parts": parts,
             **workers,
+            **batches,
         }
         # The first judge gives the score; of several systems without one yet, no mean is shown.
         if len(parts) == 1 or (parts and parts[0]["n_scored"]):
@@ -462,6 +472,25 @@ class Progress:
             live["mean_high"] = parts[0]["mean_high"]
             live["n_scored"] = parts[0]["n_scored"]
         return live
+
+    def _open_batches(self) -> list[LiveBatch]:
+        """The batches of all models that have not ended."""
+        batches: list[LiveBatch] = []
+        for ask in self._batches:
+            for status in ask():
+                if not status.ended:
+                    batches.append(
+                        {
+                            "model": status.model,
+                            "id": status.id,
+                            "state": status.state,
+                            "n_requests": status.n_requests,
+                            "n_done": status.n_done,
+                            "n_failed": status.n_failed,
+                            "since": status.since,
+                        }
+                    )
+        return batches
 
     def _hold(self, at: float) -> None:
         for group in self._groups.values():

@@ -41,6 +41,10 @@ BAR_COLUMNS_DROPPED: Final = (3, 5, 4, 1)
 """Columns of bars that a narrow terminal drops, first to last: failures, time left, mean, the bar itself."""
 LANE_COLUMNS: Final = ("provider", "in flight", "waiting", "calls/min", "tokens/min", "429s", "")
 LANE_COLUMNS_DROPPED: Final = (2, 4, 5, 3)
+BATCH_COLUMNS: Final = ("batch", "state", "done", "failed", "since")
+BATCH_COLUMNS_DROPPED: Final = (4, 3)
+MAX_BATCHES: Final = 5
+"""Batches that have a line each: with more, the totals would leave the screen."""
 MIN_BARS: Final = 2
 _ASCII: Final = str.maketrans({"━": "#", "─": "-", "±": "~", "…": "."})
 
@@ -99,6 +103,7 @@ def _progress(live: LiveFile) -> Iterator[str]:
     yield from efforts(live)
     if workers_of(live):
         yield worker_count(live)
+    yield from _batches_in_short(live)
     if live["n_done"] >= live["n_expected"]:
         return
     if live["eta_s"] is not None:
@@ -107,6 +112,17 @@ def _progress(live: LiveFile) -> Iterator[str]:
         if part["note"]:
             yield part["note"]
             return  # the first one: all of this stands on one line
+
+
+def _batches_in_short(live: LiveFile) -> Iterator[str]:
+    """Yield how many batches there are, and how far they are; nothing without any."""
+    batches = live.get("batches", [])
+    if not batches:
+        return
+    n_done = sum(batch["n_done"] for batch in batches)
+    n_requests = sum(batch["n_requests"] for batch in batches)
+    name = "1 batch" if len(batches) == 1 else f"{len(batches)} batches"
+    yield f"{name}: {n_done:,} of {n_requests:,} requests done"
 
 
 def _time_left(seconds: float | None) -> str:
@@ -262,6 +278,7 @@ def _process(live: LiveFile, width: int, height: int) -> list[Text]:
     names = labels([part["name"] for part in parts])
     totals = _totals(live, width)
     room = height - len(totals) - (len(parts) > 1) - bool(lanes) - bool(workers_of(live))
+    room -= len(_batches(live, width))
     shown, done = _folded(parts, _is_done, room - len(lanes))
     used, idle = _folded(lanes, _is_idle, room - len(shown) - bool(done))
     # If that is not enough, only the first bars are shown: all of them move alike.
@@ -280,6 +297,7 @@ def _process(live: LiveFile, width: int, height: int) -> list[Text]:
     if lanes:
         lines += _lanes(used, width)
     lines += _names("idle", [lane["name"] for lane in idle])
+    lines += _batches(live, width)
     lines += worker_section(live, height - len(lines) - len(totals))
     return lines + totals
 
@@ -403,6 +421,28 @@ def _lanes(lanes: Sequence[LiveLane], width: int) -> list[Text]:
             ]
         )
     return _aligned(rows, width, LANE_COLUMNS_DROPPED, right_aligned=range(1, 6))
+
+
+def _batches(live: LiveFile, width: int) -> list[Text]:
+    """A heading and a line for each batch; of many the first ones, and a count of the others."""
+    batches = live.get("batches", [])
+    if not batches:
+        return []
+    rows = [[Text(head, "dim") for head in BATCH_COLUMNS]]
+    for batch in batches[:MAX_BATCHES]:
+        rows.append(
+            [
+                Text(plain(f"{batch['model']} {batch['id']}".rstrip())),
+                Text(plain(batch["state"])),
+                Text(f"{batch['n_done']:,}/{batch['n_requests']:,}"),
+                Text(f"{batch['n_failed']:,}"),
+                Text(duration(max(0.0, live["time"] - batch["since"]))),
+            ]
+        )
+    lines = _aligned(rows, width, BATCH_COLUMNS_DROPPED, right_aligned=range(2, 5))
+    if len(batches) > MAX_BATCHES:
+        lines.append(Text(f"{len(batches) - MAX_BATCHES} more batches", "dim"))
+    return lines
 
 
 def _rate(per_min: float, allowed: float | None) -> str:

@@ -15,6 +15,7 @@ export function liveView(row) {
     facts(figures(row)),
     live.note ? untrusted(live.note, "p", { class: "notice" }) : null,
     live.lanes.length ? lanes(live.lanes) : null,
+    batchesTable(live),
     workersTable(live),
   ];
 }
@@ -65,6 +66,21 @@ function laneState(lane) {
   if (lane.open_s !== null) return [h("span", { class: "bad" }, t("laneDown", { time: duration(lane.open_s) })), why];
   if (lane.paused_s > 0) return [t("lanePaused", { time: duration(lane.paused_s) }), why];
   return lane.reason ? untrusted(lane.reason) : t("laneWell");
+}
+
+/** A row for each batch that has not ended, with its requests as the provider counts them. */
+function batchesTable({ batches = [], time }) {
+  if (!batches.length) return null;
+  const heads = [
+    [t("batch"), "name"], [t("state"), "name"], [t("done"), "number"], [t("failed"), "number"], [t("since"), "number"],
+  ];
+  return table(t("batches"), heads, batches.map((batch) => tableRow(heads, [
+    untrusted(batch.id ? `${batch.model} ${batch.id}` : batch.model),
+    untrusted(batch.state),
+    ofAll(batch.n_done, batch.n_requests, count),
+    count(batch.n_failed),
+    duration(Math.max(0, time - batch.since)),
+  ])), { class: "stack" });
 }
 
 // --- Workers
