@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
@@ -162,7 +162,7 @@ class Call:
         self, model: str, messages: Sequence[Message], params: Mapping[str, Any]
     ) -> Mapping[str, Any]:
         """Ask a model and return the response as the journal stores it, with `tool_calls` if there are any."""
-        if self.over:
+        if self.ended or self.stopped is not None:  # `over`, without a call on the way of every one
             # A call that is over is cancelled by a callback of the loop: give it the chance to run.
             await asyncio.sleep(0)
         with self:
@@ -170,11 +170,14 @@ class Call:
             digest = _request_digest(opened, model, messages, params)
             self.model_calls += 1
             self.n_actions += 1
-            occurrences = self._asked.setdefault(digest, set())
             occurrence, n_executed = 1, len(self.ctx.executed)
-            while occurrence in occurrences:
-                occurrence += 1
-            occurrences.add(occurrence)
+            occurrences = self._asked.get(digest)
+            if occurrences is None:
+                occurrences = self._asked[digest] = {1}
+            else:
+                while occurrence in occurrences:
+                    occurrence += 1
+                occurrences.add(occurrence)
             request: dict[str, Any] = {"messages": messages}
             if params:
                 request["params"] = params
@@ -285,7 +288,7 @@ class Call:
 
     def __enter__(self) -> None:
         """The run works for the role: its time does not pass. RoleFailed if the call is over."""
-        if self.over:
+        if self.ended or self.stopped is not None:
             raise RoleFailed("this call has ended")
         self._waiting += 1
 
@@ -491,10 +494,11 @@ class CustomPlayer:
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         """The label of every nugget."""
-        expect = CoverageList(tuple([nugget.id for nugget in view.nuggets]))
+        expect = _coverage_list(tuple([nugget.id for nugget in view.nuggets]))
         on_record = ("query", "nuggets", "candidate_answer")
-        labels = await self._ask(ctx, f"judge/{self.name}", view, expect, on_record=on_record, shared=True)
-        return Judgment(self.name, labels)
+        label = self.player.label
+        labels = await self._ask(ctx, f"judge/{label}", view, expect, on_record=on_record, shared=True)
+        return Judgment(label, labels)
 
     async def search(
         self,
@@ -517,7 +521,8 @@ class CustomPlayer:
             response = await ctx.step(step)
         except UserFailed as failed:
             raise failed.reason from None  # with the name of the step that has failed
-        _note_further(ctx, "search", response)
+        if "further" in response:
+            ctx.further["search"] = response["further"]
         turns = [await _recalled_turn(ctx, *tool_call) for tool_call in response.get("tools", ())]
         asked = None
         if new_session is not None:
@@ -545,7 +550,8 @@ class CustomPlayer:
                 raise UnusableOutput(
                     f"{error.problem}; {self.player.name} returned {returned}", text=text
                 ) from None
-            _note_further(ctx, step, response)
+            if "further" in response:
+                ctx.further[step] = response["further"]
             return parsed
 
         return ctx.step(self._step(ctx, step, view, decode, on_record=on_record, shared=shared))
@@ -658,9 +664,9 @@ class CustomPlayer:
         return response
 
 
-def _note_further(ctx: Context, step: str, response: Mapping[str, Any]) -> None:
-    if "further" in response:
-        ctx.further[step] = response["further"]
+@lru_cache(maxsize=1024)  # most gold names its nuggets alike: n1, n2, ...
+def _coverage_list(ids: tuple[str, ...]) -> CoverageList:
+    return CoverageList(ids)
 
 
 def _recorded_asks(response: Mapping[str, Any]) -> AskLog:
