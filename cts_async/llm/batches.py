@@ -54,7 +54,7 @@ from cts_async.llm.batch_apis import (
     LineResult,
     load_batch_api,
 )
-from cts_async.llm.batch_ledger import Event, Ledger, RecordedBatch, merged_batches
+from cts_async.llm.batch_ledger import BATCHES, Event, Ledger, RecordedBatch, merged_batches
 from cts_async.llm.catalog import BATCH, ModelSpec
 from cts_async.llm.model import Client
 from cts_async.llm.redact import SECRETS
@@ -902,7 +902,14 @@ class _Queue:
         """Look at the batch again and again until it has ended."""
         files_missing_s = 0.0
         while True:
-            state = await self._persistently(partial(self.api.state, self._wire, batch.id))
+            try:
+                state = await self._persistently(partial(self.api.state, self._wire, batch.id))
+            except ProviderRefused as error:
+                # Another account's key, or a batch that somebody has deleted: sent again, it could be paid twice.
+                raise ProviderRefused(
+                    f"{error}; batch {batch.id} was handed in with this account's key. If it is gone for good, remove "
+                    f"its lines from {BATCHES}, and its requests are handed in again"
+                ) from None
             counts = state.word, state.n_done, state.n_failed
             # Only what is new: a day of polls would fill the ledger.
             if counts != (batch.state, batch.n_done, batch.n_failed):

@@ -332,6 +332,18 @@ async def test_busy_provider_is_waited_for_and_an_outage_ends_with_nothing_lost(
     assert "the same command collects" in str(reply)
 
 
+async def test_batch_that_the_account_does_not_know_is_never_sent_again_by_itself(tmp_path: Path) -> None:
+    async with FakeBatches() as provider:
+        async with session(provider, tmp_path) as batched:
+            texts(await batched.ask("ferry"))
+        provider.made.clear()
+        async with session(provider, tmp_path) as batched:
+            (reply,) = await batched.ask("ferry")
+        assert isinstance(reply, ProviderRefused)
+        assert "batch batch_0001 was handed in with this account's key" in str(reply)
+        assert provider.made == []
+
+
 async def test_ledger_of_a_stranger_answers_nothing_and_breaks_nothing(tmp_path: Path) -> None:
     lines = [
         b'{"batch":"a","event":"created","id":"batch_1"}\n',
