@@ -13,6 +13,7 @@ import errno
 import os
 import re
 import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -146,6 +147,7 @@ class HttpEndpoint:
         self._target = _Target(
             method, address, loop=self._loop, session=session, proxy=proxy_url, proxy_headers=login
         )
+        self._idle = self._connector.idle[self._target.connection_key]
         target = address.raw_path_qs
         headers = b""
         if self.proxy and address.scheme == "http":  # no tunnel: the proxy reads the request and forwards it
@@ -212,7 +214,7 @@ class HttpEndpoint:
                 elif protocol.should_close:
                     connection.release()
                 else:
-                    self._connector.put_back(self._target.connection_key, connection)
+                    self._idle.append(connection)
 
     async def _read(self, protocol: _Protocol, max_bytes: int) -> HttpResponse:
         """The response as aiohttp's parser reads it."""
@@ -239,13 +241,13 @@ class HttpEndpoint:
             timeout = self._timeouts[total_s] = aiohttp.ClientTimeout(
                 connect=min(2 * CONNECT_S, total_s), sock_connect=min(CONNECT_S, total_s)
             )
-        idle = self._connector.idle.get(self._target.connection_key)
-        while reuse and idle:
-            connection = idle.pop()
+        while reuse and self._idle:
+            connection = self._idle.pop()
             protocol = connection.protocol
             if isinstance(protocol, _Protocol) and protocol.may_be_reused(self._loop.time()):
                 return connection, protocol
             connection.close()
+        self._connector.begin_sweeping()
         while True:
             try:
                 connection = await self._connector.connect(self._target, _NO_TRACES, timeout)
@@ -477,7 +479,11 @@ class _Protocol(ResponseHandler):
 
     def may_be_reused(self, now: float) -> bool:
         """Start a further exchange; False if the connection is closed, or about to be."""
-        return self.transport is not None and self.begin(True, now) and not self.should_close
+        is_expired = self.idle_since is not None and now - self.idle_since > self._keep_alive_s
+        if self.transport is None or is_expired or self.should_close:
+            return False
+        self._received, self._began = False, now
+        return True
 
     def has_spare_descriptor(self) -> bool:
         """True if its socket takes one of the last descriptors, which files of the run need."""
@@ -586,13 +592,12 @@ class ConnectionPool(aiohttp.TCPConnector):
         super().__init__(limit=0, ttl_dns_cache=300, keepalive_timeout=MAX_IDLE_S)
         self._factory = partial(_Protocol, loop=asyncio.get_running_loop())  # type: ignore[assignment]
         self.environ = environ
-        self.idle: dict[ConnectionKey, list[Connection]] = {}
+        self.idle: defaultdict[ConnectionKey, list[Connection]] = defaultdict(list)
         """Connections that wait for their next request, the latest last. The pool's own way to them costs 20 calls."""
         self._sweep: asyncio.TimerHandle | None = None
 
-    def put_back(self, key: ConnectionKey, connection: Connection) -> None:
-        """Keep a connection whose response is complete for the next request."""
-        self.idle.setdefault(key, []).append(connection)
+    def begin_sweeping(self) -> None:
+        """Look after a while whether connections are idle for too long."""
         if self._sweep is None:
             self._sweep = self._loop.call_later(MAX_IDLE_S, self._close_idle)
 
@@ -600,7 +605,7 @@ class ConnectionPool(aiohttp.TCPConnector):
         """Close what has been idle for too long: a burst's connections must not be held until the end."""
         self._sweep = None
         now = self._loop.time()
-        for key, connections in self.idle.items():
+        for connections in self.idle.values():
             used: list[Connection] = []
             for connection in connections:
                 protocol = connection.protocol
@@ -608,7 +613,7 @@ class ConnectionPool(aiohttp.TCPConnector):
                     used.append(connection)
                 else:
                     connection.close()
-            self.idle[key] = used
+            connections[:] = used
         if any(self.idle.values()):
             self._sweep = self._loop.call_later(MAX_IDLE_S, self._close_idle)
 
@@ -619,7 +624,7 @@ class ConnectionPool(aiohttp.TCPConnector):
         for connections in self.idle.values():
             for connection in connections:
                 connection.close()
-        self.idle.clear()
+            connections.clear()
         await super().close(abort_ssl=abort_ssl)
 
 

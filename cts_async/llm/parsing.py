@@ -26,6 +26,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 MAX_QUESTION_CHARS: Final = 200
 MAX_PHRASE_CHARS: Final = 120
+MAX_ANSWER_CHARS: Final = 4_000
+"""Far beyond a short phrase: an agent that asks would carry a longer one through its whole search."""
 MAX_LINE_CHARS: Final = 200
 MAX_REASONING_CHARS: Final = 1500
 
@@ -116,6 +118,8 @@ class ShortPhrase:
         line = next(_bare_lines(text, with_marks=self.with_marks), None)
         if line is None:
             raise UnusableOutput(f"expected a short answer or the word {UNKNOWN}, got nothing", text=text)
+        if len(line) > MAX_ANSWER_CHARS:
+            raise UnusableOutput(f"expected a short answer, got one of {len(line):,} characters", text=text)
         if self.exact:
             reply = answer_text(text).strip()
             if line == UNKNOWN:

@@ -177,34 +177,23 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
 
 # --- Candidates
 
-KEPT_BYTES: Final = 32_000_000
-"""About the memory that answers take which are kept from the check until they are judged."""
-_BYTES_EACH: Final = 400
-"""Of the objects around an answer's text."""
+KEPT_BYTES: Final = 12_000_000
+"""Bytes of all files whose answers are kept from the check until they are judged, in about three times the memory."""
 
 
 class KeptAnswers:
-    """The answers of small files, which are read once; those of large ones are read again when they are judged."""
+    """Which files are small enough to be read once: their answers are kept until they are judged, others read again."""
 
     def __init__(self) -> None:
         self._room = KEPT_BYTES
-        self._kept: list[Judging] | None = []
 
-    def add(self, judging: Judging) -> None:
-        """Keep an answer of the present file, or none of it where there is no more room."""
-        if self._kept is None:
-            return
-        self._room -= _BYTES_EACH + len(judging.answer)
-        self._kept.append(judging)
-        if self._room < 0:
-            for kept in self._kept:
-                self._room += _BYTES_EACH + len(kept.answer)
-            self._kept = None
-
-    def end_file(self) -> list[Judging] | None:
-        """The answers of the present file, all of them or None; the next one begins."""
-        kept, self._kept = self._kept, []
-        return kept
+    def of(self, file: Path) -> list[Judging] | None:
+        """A list for the answers of a file; None if it is too large beside those before it."""
+        size = file.stat().st_size
+        if size > self._room:
+            return None
+        self._room -= size
+        return []
 
 
 def answers_of_candidates(
@@ -233,13 +222,14 @@ def answers_of_candidates(
             raise RunStopped(f"{error}; the file was changed while it was being judged") from None
 
     answers, n_unknown = Answers(stream), 0
+    whole_file = kept.of(file)
     for _, judging in judgings():
         if judging is None:
             n_unknown += 1
         else:
             answers.add(judging, with_fingerprint=with_fingerprints)
-            kept.add(judging)
-    whole_file = kept.end_file()
+            if whole_file is not None:
+                whole_file.append(judging)
     _check_distinct(file, answers.ids, judgings)
     if not answers.ids:
         if not file.stat().st_size:

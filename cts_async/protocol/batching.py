@@ -65,7 +65,7 @@ def batch_widths(config: CommandConfig, n_jobs: int, *, n_streams: int = 1) -> l
     """
     if not config.uses_batches or config.in_flight:
         return []
-    width = max(1, min(n_jobs, BATCH_IN_FLIGHT) // max(1, n_streams))
+    width = max(1, min(n_jobs, BATCH_IN_FLIGHT // max(1, n_streams)))
     return [width] * n_streams
 
 

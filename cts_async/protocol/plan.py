@@ -321,6 +321,10 @@ class Plan(SystemsPlan):
     """Given questions or rewritten queries, by label."""
     asking_prompts: PromptSet | None = None
     """The prompts of systems whose agent may ask the user; None: there are none."""
+    asks_confidence: bool = False
+    """Whether the agent is asked how sure it is of its answer."""
+    plain_prompts: PromptSet | None = None
+    """The prompts without that request; None: they have none."""
 
     @property
     def asking_toolbox(self) -> Toolbox:
@@ -337,11 +341,6 @@ class Plan(SystemsPlan):
     def searches(self) -> bool:
         """Whether there is a search; a run without one ends with the stage that it stops after."""
         return self.config.stop_after is None
-
-    @property
-    def asks_confidence(self) -> bool:
-        """Whether the agent is asked how sure it is of its answer."""
-        return self.searches and _asks_confidence(self.dataset, self.extractor)
 
     @property
     def prompt_date(self) -> str:
@@ -589,8 +588,9 @@ def draft_plan(
     systems = systems_of(config, rewrites, prompts.variants, custom)
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     human_answers = read_human_answers(config, dataset)
+    plain_prompts: PromptSet | None = None
     if _asks_confidence(dataset, extractor):
-        prompts = prompts.asking_confidence()
+        plain_prompts, prompts = prompts, prompts.asking_confidence()
     toolbox = open_toolbox(config.tools)
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     _typed_switches(config.agent_settings)  # a misspelled one is said before a missing key
@@ -703,6 +703,8 @@ def draft_plan(
         human_answers=human_answers,
         given=given_texts(config, given_rows, instances),
         asking_prompts=asking_prompts,
+        asks_confidence=plain_prompts is not None and not config.stop_after,
+        plain_prompts=plain_prompts,
     )
     plan.check_prompts()
     plan.reuse.check()
@@ -717,7 +719,7 @@ def with_versions(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
 
     Raises InputError for a damaged manifest.
     """
-    plan = _as_begun(plan, series)
+    plan = _as_asked(_as_begun(plan, series), series)
     chosen_date, date_from = choose_date(
         plan.config.date,
         series.values(),
@@ -759,15 +761,8 @@ def _as_begun(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
         return plan
     strict_config = replace(plan.config, agent_mode="strict")
     strict = replace(plan, settings=_settings(strict_config, plan.specs.get(plan.roles.agent)))
-    dates: Iterable[str] = recorded_dates(series.values())
-    if plan.config.date:
-        dates = (plan.config.date,)
-    n_resumed = n_resumed_strict = 0
-    for recorded in dates:
-        n_resumed = max(n_resumed, _n_resumed(plan, series, recorded))
-        n_resumed_strict = max(n_resumed_strict, _n_resumed(strict, series, recorded))
     # A reference point may have a version in each mode, for other systems: most runs decide, as for the date.
-    if n_resumed_strict <= n_resumed:
+    if _most_resumed(strict, series) <= _most_resumed(plan, series):
         return plan
     remark = (
         "The run was begun with the agent in strict mode, and is finished so; "
@@ -777,6 +772,29 @@ def _as_begun(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
     remarks = [text for text in plan.remarks if text not in remarks_before]
     remarks += remarks_on_mode(strict.settings, plan.roles, plan.search)
     return replace(strict, remarks=(*remarks, remark))
+
+
+def _as_asked(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
+    """The plan without a request for a confidence, where that resumes more of its runs: 0.14 asked for none."""
+    # No run of 0.14 has a system that asks during its search.
+    if not plan.asks_confidence or plan.plain_prompts is None or plan.asking_prompts is not None:
+        return plan
+    unasked = replace(plan, asks_confidence=False, prompts=plan.plain_prompts)
+    if plan.config.new or _most_resumed(unasked, series) <= _most_resumed(plan, series):
+        return plan
+    remark = "The run was begun without asking the agent how sure it is, and is finished so; --new asks."
+    return replace(unasked, remarks=(*plan.remarks, remark))
+
+
+def _most_resumed(plan: Plan, series: Mapping[System, Series]) -> int:
+    """Number of systems that have a version with the plan's settings, at the date for which they are most."""
+    dates: Iterable[str] = recorded_dates(series.values())
+    if plan.config.date:
+        dates = (plan.config.date,)
+    most = 0
+    for recorded in dates:
+        most = max(most, _n_resumed(plan, series, recorded))
+    return most
 
 
 def _today(settings: AgentSettings) -> str:

@@ -191,7 +191,8 @@ class Resources:
 
     def _batched_model(self, model: Model, batches: BatchClient) -> Model:
         """The same model, asked by batches."""
-        account = f"{model.spec.account} batch"
+        # Of each model, though several may share an account: one that is gone stops its own batches only.
+        account = f"{model.spec.name} batch"
         lane = self.accounts.get(account)
         if lane is None:
             lane = self.accounts[account] = batches.lane(model.spec, model.lane)

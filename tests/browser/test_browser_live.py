@@ -104,6 +104,23 @@ def test_workers_are_listed_and_of_many_only_unhealthy_ones(
     expect(page.get_by_role("table", name="Workers")).to_have_count(0)
 
 
+def test_batches_are_listed_with_their_provider_counts(page: Page, viewer: Viewer, growing: Path) -> None:
+    now = time.time()
+    batch = {
+        "model": "gpt",
+        "id": "batch_<b>1</b>",
+        "state": "in_progress",
+        "n_requests": 1000,
+        "n_done": 250,
+        "n_failed": 2,
+        "since": now - 600,
+    }
+    write_live(growing, running(time=now, batches=[batch]))
+    page.goto(viewer.at("run", run=NAME))
+    rows = page.get_by_role("table", name="Batches of requests").locator("tbody").get_by_role("row")
+    expect(rows).to_have_text(["gpt batch_<b>1</b>in_progress250 of 1,000210 min 0 s"])
+
+
 def test_running_run_shows_each_number_once(page: Page, viewer: Viewer, growing: Path) -> None:
     page.goto(viewer.at("run", run=NAME))
     page.locator("tbody tr[data-id]").wait_for()

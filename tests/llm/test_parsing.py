@@ -22,6 +22,7 @@ from cts_async.llm.parsing import (
     OneLine,
     QuestionList,
     ShortPhrase,
+    YesNo,
     questions_in,
 )
 from cts_async.records import AMBIGUITY_TYPES, UNKNOWN, Answer, Coverage
@@ -805,3 +806,34 @@ def test_the_grammar_knows_every_set_of_types(types: list[str]) -> None:
     rule = re.search(r"^types ::= (.*)$", AT_COT.grammar, re.MULTILINE)
     assert rule is not None
     assert json.dumps(types).replace('"', '\\"') in rule[1]
+
+
+def test_answer_of_megabytes_is_no_short_phrase() -> None:
+    assert ShortPhrase().parse("a" * 4_000) == Answer("a" * 4_000, unknown=False)
+    with pytest.raises(UnusableOutput, match="got one of 4,001 characters"):
+        ShortPhrase().parse("a" * 4_001)
+
+
+@pytest.mark.parametrize(
+    ("text", "reply"),
+    [
+        ("yes", "yes"),
+        ('"No."', "no"),
+        ("I don\u2019t know.", "i don't know"),
+        ("I do not know", "i don't know"),
+        ("unknown", "i don't know"),
+        ("not specified", "i don't know"),
+        ("\u662f\u7684\u3002", "yes"),
+        ("\u4e0d\u77e5\u9053", "i don't know"),
+    ],
+)
+def test_yes_no_reply_is_one_of_three_however_it_is_written(text: str, reply: str) -> None:
+    assert YesNo().parse(text) == Answer(reply, unknown=reply == "i don't know")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yes and no", "Yes, but only in winter", "no\nyes", "maybe", "nobody knows"]
+)
+def test_anything_else_is_no_yes_no_reply(text: str) -> None:
+    with pytest.raises(UnusableOutput):
+        YesNo().parse(text)

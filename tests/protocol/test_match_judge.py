@@ -22,6 +22,7 @@ from cts_async.engine.journal import read_records
 from cts_async.engine.step import step_key
 from cts_async.errors import BudgetSpent, UsageError
 from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol import plan
 from cts_async.protocol.audit import audit_run
 from cts_async.protocol.dry_walk import unasked_resources
 from cts_async.protocol.judge import LexicalJudge, MatchJudge, check_form
@@ -81,6 +82,20 @@ def test_run_is_resumed_without_a_call_and_another_form_reuses_all_but_the_judge
     manifest = json.loads((other["fake-k1"] / "run.json").read_text())
     assert "judge_form" not in manifest["identity"]
     assert any("judge" in change for change in manifest["changed"])
+
+
+def test_run_that_asked_for_no_confidence_is_finished_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier_version:
+        earlier_version.setattr(plan, "_asks_confidence", lambda dataset, extractor: False)
+        with pytest.raises(BudgetSpent):
+            run_tasks(tmp_path, limit=2, references=(), budget=BudgetConfig(max_calls=7))
+    runs, n_calls = run_tasks(tmp_path, limit=2, references=())
+    assert n_calls == 12 - 7
+    assert "confidence" not in (runs["fake-k1"] / "results.jsonl").read_text()
+    newer, _ = run_tasks(tmp_path, limit=2, references=(), new=True)
+    assert '"confidence"' in (newer["fake-k1"] / "results.jsonl").read_text()
 
 
 def test_forecast_asks_in_the_form_of_the_run(world: tuple[Path, dict[str, Path]]) -> None:

@@ -329,7 +329,7 @@ def test_small_file_is_read_once_and_may_change_after_it_was_checked(candidates:
 def test_large_file_that_breaks_after_it_was_checked_stops_the_run_cleanly(
     candidates: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "KEPT_BYTES", 2_000)
+    monkeypatch.setattr(answers, "KEPT_BYTES", 100)
     config = JudgeConfig(judges=("lexical",), gold=GOLD, candidates=str(candidates), out=Path("out"))
     plan = plan_judging(config, load_catalogue(Path("cts.toml")), {})
     with candidates.open("a") as out:
