@@ -21,6 +21,7 @@ PACKAGE = Path(cts_async.__file__).parent
 NO_VARIABLES = {
     *("HOST_OR_NET", "JUDGE_PROMPTS", "MAX_DEPTH", "MIN_CALLS", "QUESTION_TYPES", "TAG_NAMES"),
     *("O_BINARY", "O_NONBLOCK", "O_PATH", "SC_CLK_TCK"),
+    *("EXTRACTOR_PROMPT", "SYSTEM_PROMPT", "SYSTEM_PROMPT_TEMPLATE"),  # constants of a clone
 }
 """Texts that only look like one."""
 
