@@ -37,7 +37,7 @@ class ConfidenceBin:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class ConfidenceCalibration:
     """The confidences stated with the scored answers of a run."""
 
     n_answers: int
@@ -70,7 +70,7 @@ class Calibration:
         }
 
 
-def calibrate(confidences: Array, scores: Array) -> Calibration:
+def calibrate_confidence(confidences: Array, scores: Array) -> ConfidenceCalibration:
     """Compare confidences with scores, both 0 to 100 and of the same shape; NaN where there is none.
 
     An answer without a score does not count.
@@ -80,7 +80,7 @@ def calibrate(confidences: Array, scores: Array) -> Calibration:
     confidences, scores = confidences[stated], scores[stated]
     n = len(scores)
     if not n:
-        return Calibration(int(scored.sum()), 0, None, None, None, ())
+        return ConfidenceCalibration(int(scored.sum()), 0, None, None, None, ())
     bin_numbers = np.minimum((confidences // _WIDTH).astype(int), N_BINS - 1)
     bins: list[ConfidenceBin] = []
     error = 0.0
@@ -92,7 +92,7 @@ def calibrate(confidences: Array, scores: Array) -> Calibration:
         confidence, accuracy = float(confidences[inside].mean()), float(scores[inside].mean())
         bins.append(ConfidenceBin(number * _WIDTH, (number + 1) * _WIDTH, n_inside, confidence, accuracy))
         error += n_inside / n * abs(accuracy - confidence)
-    return Calibration(
+    return ConfidenceCalibration(
         n_answers=int(scored.sum()),
         n_stated=n,
         confidence=float(confidences.mean()),

@@ -20,7 +20,7 @@ import numpy as np
 from cts_async import scorer
 from cts_async.analysis.board import LABELS, Array
 from cts_async.analysis.compare import Agreement, agreement_of, count_distinct, label_pairs
-from cts_async.analysis.confidence import Calibration, calibrate
+from cts_async.analysis.confidence import ConfidenceCalibration, calibrate_confidence
 from cts_async.analysis.tool_health import ToolHealth
 from cts_async.engine.journal import record_at
 from cts_async.errors import Unanswered
@@ -114,11 +114,11 @@ class ResultColumns:
         rows: Array = self.failed & self.answered
         return rows
 
-    def calibration(self) -> Calibration | None:
+    def calibration(self) -> ConfidenceCalibration | None:
         """Compare the confidences with the scores; None if the agent was not asked for any."""
         if self.confidences is None:
             return None
-        return calibrate(self.confidences, self.scores)
+        return calibrate_confidence(self.confidences, self.scores)
 
     def add_asked(self, journal: Path) -> None:
         """Count what failed instances were asked, from the journal where their lines lack it (version 0.11)."""
@@ -417,7 +417,7 @@ class RunSummary:
     """A sentence on each file with stored scores that are not those of their labels; the latter count. It begins with
     the file's path within the directory.
     """
-    calibration: Calibration | None = None
+    calibration: ConfidenceCalibration | None = None
     """How the agent's confidences agree with the scoring judge; None if it was not asked for any."""
     asks: AskCounts | None = None
     """None if the agent may not ask the user during its search."""

@@ -119,16 +119,18 @@ class ModelAnswerer:
         if view.conversation is not None:
             prompt, policy = "respond", PATIENT
             fields["conversation"] = conversation_text(view.conversation, "questions", language)
-        return await self.role.ask(
-            ctx,
-            step,
-            prompt,
-            language,
-            form,
-            on_record=("clear_query",),  # every result has it as `fused_query`
-            policy=policy,
-            **fields,
-            clarification_question=view.question,
+        return await ctx.step(
+            self.role.step(
+                ctx,
+                step,
+                prompt,
+                language,
+                form,
+                on_record=("clear_query",),  # every result has it as `fused_query`
+                policy=policy,
+                **fields,
+                clarification_question=view.question,
+            )
         )
 
 
@@ -321,16 +323,18 @@ class ModelTurnClarifier:
     async def offer(self, ctx: Context, view: TurnView, turn: int) -> Clarified:
         language = language_of(view.conversation.first_query)
         scheme, mode = self.system.scheme, self.system.mode
-        return await self.role.ask(
-            ctx,
-            f"clarify/{turn}",
-            prompt_of(scheme, mode),
-            language,
-            form_of(scheme, mode, view.k),
-            policy=PATIENT,
-            conversation=conversation_text(view.conversation, offering_of(mode), language),
-            blurred_query=view.blurred_query,
-            k=view.k,
+        return await ctx.step(
+            self.role.step(
+                ctx,
+                f"clarify/{turn}",
+                prompt_of(scheme, mode),
+                language,
+                form_of(scheme, mode, view.k),
+                policy=PATIENT,
+                conversation=conversation_text(view.conversation, offering_of(mode), language),
+                blurred_query=view.blurred_query,
+                k=view.k,
+            )
         )
 
 
@@ -375,27 +379,31 @@ class SupportModel:
 
     async def reformulate(self, ctx: Context, view: ReformulatorView, turn: int) -> str:
         language = language_of(view.conversation.first_query)
-        return await self.role.ask(
-            ctx,
-            f"reformulate/{turn}",
-            "reformulate",
-            language,
-            OneLine(),
-            policy=PATIENT,
-            conversation=conversation_text(view.conversation, "questions", language),
+        return await ctx.step(
+            self.role.step(
+                ctx,
+                f"reformulate/{turn}",
+                "reformulate",
+                language,
+                OneLine(),
+                policy=PATIENT,
+                conversation=conversation_text(view.conversation, "questions", language),
+            )
         )
 
     async def select(self, ctx: Context, view: SelectorView, turn: int) -> int:
         language = language_of(view.fused_query)
-        return await self.role.ask(
-            ctx,
-            f"select/{turn}",
-            "select_query",
-            language,
-            Choice(view.offered),
-            on_record=("clear_query",),
-            policy=PATIENT,
-            clear_query=view.fused_query,
-            conversation=conversation_text(view.conversation, "queries", language),
-            offered_queries=numbered_queries(view.offered),
+        return await ctx.step(
+            self.role.step(
+                ctx,
+                f"select/{turn}",
+                "select_query",
+                language,
+                Choice(view.offered),
+                on_record=("clear_query",),
+                policy=PATIENT,
+                clear_query=view.fused_query,
+                conversation=conversation_text(view.conversation, "queries", language),
+                offered_queries=numbered_queries(view.offered),
+            )
         )

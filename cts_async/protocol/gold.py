@@ -302,16 +302,18 @@ async def extract_gold(ctx: Context, extractor: Role, view: ExtractorView) -> Go
     An invalid reply is asked for again, with all its problems. Raises UnusableOutput where it never becomes valid.
     """
     small = extractor.model.spec.prompt_size == "small"
-    return await extractor.ask(
-        ctx,
-        EXTRACTING,
-        "gold",
-        language_of(view.query),
-        GoldForm(view.sources),
-        on_record=("query", "answer", "sources"),
-        query=view.query,
-        answer=view.answer,
-        sources=source_lines(view.sources, small=small),
+    return await ctx.step(
+        extractor.step(
+            ctx,
+            EXTRACTING,
+            "gold",
+            language_of(view.query),
+            GoldForm(view.sources),
+            on_record=("query", "answer", "sources"),
+            query=view.query,
+            answer=view.answer,
+            sources=source_lines(view.sources, small=small),
+        )
     )
 
 

@@ -89,18 +89,20 @@ class ModelJudge:
         return Judgment(self.name, brief.under_own_ids(labels))
 
     def _ask(self, ctx: Context, view: JudgeView, part: _Part) -> Awaitable[Labels]:
-        return self.role.ask(
-            ctx,
-            self._step,
-            "judge",
-            language_of(view.query),
-            part.expect,
-            on_record=("query", "nuggets", "candidate_answer"),
-            shared=True,
-            repeated_before=self._repeated_before,
-            query=view.query,
-            nuggets=part.text,
-            candidate_answer=view.candidate_answer,
+        return ctx.step(
+            self.role.step(
+                ctx,
+                self._step,
+                "judge",
+                language_of(view.query),
+                part.expect,
+                on_record=("query", "nuggets", "candidate_answer"),
+                shared=True,
+                repeated_before=self._repeated_before,
+                query=view.query,
+                nuggets=part.text,
+                candidate_answer=view.candidate_answer,
+            )
         )
 
     def _brief(self, view: JudgeView) -> _Brief:
@@ -127,17 +129,19 @@ class MatchJudge:
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         (nugget,) = view.nuggets
-        is_same = await self.role.ask(
-            ctx,
-            f"{JUDGING}{self.name}",
-            "match",
-            language_of(view.query),
-            SameEntity(),
-            on_record=("query", "correct_answer", "candidate_answer"),
-            shared=True,
-            query=view.query,
-            correct_answer=stated_answer(nugget),
-            candidate_answer=view.candidate_answer,
+        is_same = await ctx.step(
+            self.role.step(
+                ctx,
+                f"{JUDGING}{self.name}",
+                "match",
+                language_of(view.query),
+                SameEntity(),
+                on_record=("query", "correct_answer", "candidate_answer"),
+                shared=True,
+                query=view.query,
+                correct_answer=stated_answer(nugget),
+                candidate_answer=view.candidate_answer,
+            )
         )
         label: Coverage = "full" if is_same else "none"
         return Judgment(self.name, ((nugget.id, label),))

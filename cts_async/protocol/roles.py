@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeVar
 
@@ -35,39 +35,6 @@ class Role:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """Parameters of this role that are sent where the model's entry does not set them."""
 
-    def ask(
-        self,
-        ctx: Context,
-        step: str,
-        prompt: str,
-        language: Language,
-        expect: Expect[T],
-        *,
-        on_record: Sequence[str] = (),
-        shared: bool = False,
-        policy: RetryPolicy | None = None,
-        repeated_before: str = "",
-        **fields: Any,
-    ) -> Awaitable[T]:
-        """Render `prompt` with `fields`, ask the model, and parse the reply as `expect`; a durable step named `step`.
-
-        Further arguments as in `step`.
-        """
-        asked = self.step(
-            ctx,
-            step,
-            prompt,
-            language,
-            expect,
-            on_record=on_record,
-            shared=shared,
-            policy=policy,
-            repeated_before=repeated_before,
-            **fields,
-        )
-        # Awaited by the caller: a coroutine of its own would be woken up with every wait of the step.
-        return ctx.step(asked)
-
     def step(
         self,
         ctx: Context,
@@ -82,7 +49,7 @@ class Role:
         repeated_before: str = "",
         **fields: Any,
     ) -> Step[T]:
-        """The durable step of `ask`.
+        """The durable step that renders `prompt` with `fields`, asks the model, and parses the reply as `expect`.
 
         The fields named in `on_record` are stored verbatim in the run's data or results already: the journal gets one
         digest of them instead of their text (see `request_json`). A `shared` step is one step for all instances that
@@ -162,14 +129,16 @@ class ModelClarifier:
     role: Role
 
     async def clarify(self, ctx: Context, view: ClarifierView) -> tuple[str, ...]:
-        return await self.role.ask(
-            ctx,
-            "clarify",
-            "clarify",
-            language_of(view.blurred_query),
-            QuestionList(view.k),
-            blurred_query=view.blurred_query,
-            k=view.k,
+        return await ctx.step(
+            self.role.step(
+                ctx,
+                "clarify",
+                "clarify",
+                language_of(view.blurred_query),
+                QuestionList(view.k),
+                blurred_query=view.blurred_query,
+                k=view.k,
+            )
         )
 
 
@@ -191,14 +160,16 @@ class ModelRewriter:
 
     async def rewrite(self, ctx: Context, view: RewriterView) -> str:
         language = language_of(view.blurred_query)
-        return await self.role.ask(
-            ctx,
-            "rewrite",
-            "rewrite",
-            language,
-            OneLine(),
-            blurred_query=view.blurred_query,
-            qa_pairs=qa_pairs(view, language),
+        return await ctx.step(
+            self.role.step(
+                ctx,
+                "rewrite",
+                "rewrite",
+                language,
+                OneLine(),
+                blurred_query=view.blurred_query,
+                qa_pairs=qa_pairs(view, language),
+            )
         )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from cts_async.analysis.board import LABELS, REFERENCES, Array, Board, make_board, notes_on_origs
 from cts_async.analysis.compare import Judged, Robustness, Standing, compare_under, robustness
-from cts_async.analysis.confidence import N_BINS, calibrate
+from cts_async.analysis.confidence import N_BINS, calibrate_confidence
 from cts_async.analysis.stability import Stability, stability
 from cts_async.analysis.stats import ALPHA, ENOUGH, EXACT, MANY, POWER, Difference, holm_alpha
 from cts_async.errors import InputError, UsageError
@@ -772,7 +772,7 @@ def _confidence_table(
     rows: list[dict[str, Any]] = []
     for place, entrant in enumerate(board.entrants):
         if entrant.asks_confidence:
-            calibration = calibrate(confidences[:, place], board.scores[judged.judge][:, place])
+            calibration = calibrate_confidence(confidences[:, place], board.scores[judged.judge][:, place])
             rows.append({"system": entrant.label} | calibration.as_json())
     columns = (
         Column("system", text("system"), numeric=False),

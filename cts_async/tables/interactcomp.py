@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 
 from cts_async.analysis.board import Board
-from cts_async.analysis.confidence import calibrate
+from cts_async.analysis.confidence import calibrate_confidence
 from cts_async.analysis.stats import wilson
 from cts_async.foreign_json import as_count, as_object
 from cts_async.records import DEFAULT_TOOLS
@@ -47,7 +47,7 @@ _MULTIPLES: Final = (
 
 
 @cache
-def paper() -> Mapping[str, Any]:
+def published_values() -> Mapping[str, Any]:
     """Return what interactcomp.toml holds."""
     toml = Path(__file__).with_name("interactcomp.toml").read_text(encoding="utf-8")
     return tomllib.loads(toml)
@@ -84,10 +84,10 @@ def is_interactcomp(board: Board) -> bool:
 def ladder_tables(boards: Iterable[tuple[Board, str]]) -> Iterator[DataTable]:
     """Yield the table of modes, and that of models; boards each with the judge whose scores count."""
     mode_rows: dict[str, list[Row]] = {}
-    for mode in paper()["modes"]:
+    for mode in published_values()["modes"]:
         mode_rows[mode["mode"]] = []
     model_rows: list[Row] = []
-    for published in paper()["models"]:
+    for published in published_values()["models"]:
         model_rows.append(published | {"whose": "published"})
     for board, judge in boards:
         for place, run in enumerate(board.entrants):
@@ -153,7 +153,7 @@ def _like_a_model(board: Board, judge: str, place: int) -> dict[str, Any]:
     row["accuracy"] = _ours(board, judge, place)["accuracy"]
     row["calibration_error"] = None
     if board.confidences is not None:
-        calibration = calibrate(board.confidences[:, place], board.scores[judge][:, place])
+        calibration = calibrate_confidence(board.confidences[:, place], board.scores[judge][:, place])
         row["calibration_error"] = calibration.error
     # Of the paper's it is not known what it counts.
     row["cost"] = None
@@ -163,7 +163,7 @@ def _like_a_model(board: Board, judge: str, place: int) -> dict[str, Any]:
 def _modes_table(rows_by_mode: Mapping[str, Sequence[Row]]) -> DataTable:
     rows: list[Row] = []
     nothing = dict.fromkeys(("run", "agent", "n", "accuracy", "low", "high"))
-    for mode in paper()["modes"]:
+    for mode in published_values()["modes"]:
         head = {"mode": mode["mode"], "what": mode["what"], "published": mode.get("best")}
         head |= {"published_above": mode.get("above"), "published_model": mode.get("model")}
         # A mode without a run of ours has its row all the same.
@@ -176,8 +176,9 @@ def _modes_table(rows_by_mode: Mapping[str, Sequence[Row]]) -> DataTable:
         Column("n", text("n")),
         *text_columns("agent", "run"),
     )
+    n_questions = published_values()["n"]
     caption = (
-        f"accuracy in percent; published: {SOURCE}, the best of 17 models over {paper()['n']} questions; ours "
+        f"accuracy in percent; published: {SOURCE}, the best of 17 models over {n_questions} questions; ours "
         "with Wilson's 95 % interval"
     )
     return DataTable(

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal, Protocol, cast
+from urllib.parse import quote
 
 from cts_async.errors import NoCompletion
-from cts_async.foreign_json import as_float, as_object, as_text, loads
+from cts_async.foreign_json import as_float, as_list, as_object, as_text, loads
 from cts_async.llm.catalog import Tier
 from cts_async.records import value
 
@@ -24,6 +25,9 @@ MAX_RESULT_BYTES: Final = 1 << 29
 TRANSFER_S: Final = 1800.0
 """For an upload or a file of results; all other requests are short."""
 SHORT_S: Final = 60.0
+PAGE: Final = 100
+MAX_PAGES: Final = 50
+"""Batches on a page of a list, and pages that are read at most."""
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:-]{0,199}")
 
 Phase = Literal["running", "ended", "refused"]
@@ -134,6 +138,24 @@ def seconds_of(stamp: object) -> float | None:
         except (ValueError, OverflowError):
             return None
     return as_float(stamp)
+
+
+async def listed_batches(
+    wire: Wire, path: str, after: str, read_state: Callable[[Mapping[str, Any]], BatchState]
+) -> AsyncIterator[BatchState]:
+    """Yield the provider's batches, latest first; `after` is its parameter for the last id of the page before."""
+    page_path = f"{path}?limit={PAGE}"
+    for _ in range(MAX_PAGES):
+        page = fields_of(await wire.get(page_path))
+        batches: list[BatchState] = []
+        for batch in as_list(page.get("data")):
+            if isinstance(batch, dict):
+                batches.append(read_state(batch))
+        for batch_state in batches:
+            yield batch_state
+        if not (page.get("has_more") is True and batches):
+            return
+        page_path = f"{path}?limit={PAGE}&{after}={quote(batches[-1].id, safe='')}"
 
 
 def message_of(error: object) -> str:

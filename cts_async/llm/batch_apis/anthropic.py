@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import orjson
 
-from cts_async.foreign_json import as_count, as_list, as_object, as_text
+from cts_async.foreign_json import as_count, as_object, as_text
 from cts_async.llm.batch_apis import (
     TRANSFER_S,
     BatchState,
@@ -20,14 +20,13 @@ from cts_async.llm.batch_apis import (
     Wire,
     fields_of,
     id_in,
+    listed_batches,
     message_of,
     seconds_of,
 )
 from cts_async.llm.catalog import Tier
 
 PATH: Final = "/messages/batches"
-PAGE: Final = 100
-MAX_PAGES: Final = 50
 _STATUSES: Final = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -61,15 +60,8 @@ async def state(wire: Wire, id: str) -> BatchState:
 
 
 async def listed(wire: Wire) -> AsyncIterator[BatchState]:
-    path = f"{PATH}?limit={PAGE}"
-    for _ in range(MAX_PAGES):
-        page = fields_of(await wire.get(path))
-        batches = [_state(batch) for batch in as_list(page.get("data")) if isinstance(batch, dict)]
-        for batch in batches:
-            yield batch
-        if not (page.get("has_more") is True and batches):
-            return
-        path = f"{PATH}?limit={PAGE}&after_id={quote(batches[-1].id, safe='')}"
+    async for batch in listed_batches(wire, PATH, "after_id", _state):
+        yield batch
 
 
 def result_paths(state: BatchState) -> Sequence[str]:

@@ -21,6 +21,7 @@ from cts_async.llm.batch_apis import (
     Wire,
     fields_of,
     id_in,
+    listed_batches,
     message_of,
     seconds_of,
 )
@@ -28,8 +29,6 @@ from cts_async.llm.catalog import Tier
 
 NONCE: Final = "cts_async"
 """The key of the nonce in a batch's metadata."""
-PAGE: Final = 100
-MAX_PAGES: Final = 50
 _PHASES: Final[Mapping[str, Phase]] = {
     "failed": "refused",
     "completed": "ended",
@@ -79,15 +78,8 @@ async def state(wire: Wire, id: str) -> BatchState:
 
 
 async def listed(wire: Wire) -> AsyncIterator[BatchState]:
-    path = f"/batches?limit={PAGE}"
-    for _ in range(MAX_PAGES):
-        page = fields_of(await wire.get(path))
-        batches = [_state(batch) for batch in as_list(page.get("data")) if isinstance(batch, dict)]
-        for batch in batches:
-            yield batch
-        if not (page.get("has_more") is True and batches):
-            return
-        path = f"/batches?limit={PAGE}&after={quote(batches[-1].id, safe='')}"
+    async for batch in listed_batches(wire, "/batches", "after", _state):
+        yield batch
 
 
 def result_paths(state: BatchState) -> Sequence[str]:

@@ -317,7 +317,7 @@ class SearchQuestions:
         return Finding(level, self._instance, step, problem, text)
 
 
-def is_known(reply: str) -> bool:
+def is_known_reply(reply: str) -> bool:
     """Whether the user has said something."""
     return reply not in (UNKNOWN, DONT_KNOW)
 
@@ -330,6 +330,7 @@ def injected_pairs(text: Any) -> str | None:
 
 def normalised_question(question: str) -> str:
     """What makes two questions equal: letters and digits in one case and width, with single spaces."""
+    # As search.asking has it, and not taken from there: an audit shares no code with what it audits.
     folded = unicodedata.normalize("NFKC", question).casefold()
     return " ".join("".join(char for char in folded if char.isalnum() or char.isspace()).split())
 

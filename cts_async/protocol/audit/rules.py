@@ -41,7 +41,7 @@ from cts_async.custom import RoleName
 from cts_async.datasets.kinds import HumanPairs
 from cts_async.engine.step import step_key
 from cts_async.llm.parsing import Clarified
-from cts_async.protocol.audit.asking import AskingFacts, SearchQuestions, injected_pairs, is_known
+from cts_async.protocol.audit.asking import AskingFacts, SearchQuestions, injected_pairs, is_known_reply
 from cts_async.protocol.audit.evidence import (
     ROLES,
     VIEWS,
@@ -630,7 +630,7 @@ class Rules:
             if role == "ask":
                 in_result, recorded = replies_in_result, self._run.asking.reads(record)
             for answer in in_result.get(question) or recorded[:1]:
-                if is_known(answer):
+                if is_known_reply(answer):
                     known_answers[step, question, answer] = None
         return list(known_answers)
 
