@@ -113,14 +113,14 @@ def yes_or_no(intent: str, question: str) -> str:
     Yes if the intent says all that the question names. No if both name a time, a place, a purpose or a requirement, and
     these have no term in common. Of anything else the user does not know.
     """
-    named = [term for term in query_terms(question) if term not in _ASKING_TERMS]
-    if named and set(named) == present(intent, named):
+    asked_terms = [term for term in query_terms(question) if term not in _ASKING_TERMS]
+    if asked_terms and set(asked_terms) == present(intent, asked_terms):
         return "yes"
-    wanted = list(spans(intent))
+    intent_spans = list(spans(intent))
     for text, kind in spans(question):
-        own = [term for term in query_terms(text) if term not in _ASKING_TERMS]
-        alike = [wanted_text for wanted_text, wanted_kind in wanted if wanted_kind == kind]
-        if own and kind != "entity" and alike and not present(" ".join(alike), own):
+        span_terms = [term for term in query_terms(text) if term not in _ASKING_TERMS]
+        alike = [intent_text for intent_text, intent_kind in intent_spans if intent_kind == kind]
+        if span_terms and kind != "entity" and alike and not present(" ".join(alike), span_terms):
             return "no"
     return DONT_KNOW
 
@@ -194,15 +194,15 @@ async def search_and_quote(view: SearchView, search: Any, visit: Any, ask: Any) 
     asks: list[Ask] = []
     refused: list[str] = []
     while isinstance(view, AskingView) and len(asks) < view.max_asks:
-        asked = [earlier.question for earlier in asks]
-        questions = _questions_left(view, query, pages, asked)
+        asked_questions = [earlier.question for earlier in asks]
+        questions = _questions_left(view, query, pages, asked_questions)
         if len(asks) >= view.min_asks and (not questions or not is_ambiguous(query, pages)):
             break
         if questions:
             question, subject = next(iter(questions.items()))
         else:
             # The rules want more questions than it has.
-            question, subject = asked[0], ""
+            question, subject = asked_questions[0], ""
         reply = await ask(question)
         asks.append(reply)
         if reply.unknown or (reply.reply == "no" and not subject):
@@ -217,7 +217,7 @@ async def search_and_quote(view: SearchView, search: Any, visit: Any, ask: Any) 
 
 
 def _questions_left(
-    view: AskingView, query: str, pages: Sequence[Page], asked: Sequence[str]
+    view: AskingView, query: str, pages: Sequence[Page], asked_questions: Sequence[str]
 ) -> dict[str, str]:
     """What it could ask next, best first, each with what it learns from a yes, "" for an open question."""
     subjects: dict[str, str] = {}
@@ -225,13 +225,13 @@ def _questions_left(
         subjects = yes_no_questions(query, pages)
     if not subjects:
         subjects = dict.fromkeys(questions_about(view.query), "")
-    return {question: subject for question, subject in subjects.items() if question not in asked}
+    return {question: subject for question, subject in subjects.items() if question not in asked_questions}
 
 
 def is_ambiguous(query: str, pages: Sequence[Page]) -> bool:
     """Whether the query cannot tell the first two pages apart: no more of its terms stand in the first."""
-    wanted = query_terms(query)
-    shared = [len(present(f"{page.title}\n{page.text}", wanted)) for page in pages[:2]]
+    terms = query_terms(query)
+    shared = [len(present(f"{page.title}\n{page.text}", terms)) for page in pages[:2]]
     return len(shared) == 2 and shared[0] <= shared[1]
 
 
@@ -241,8 +241,8 @@ def yes_no_questions(query: str, pages: Sequence[Page]) -> dict[str, str]:
     questions: dict[str, str] = {}
     for page in pages:
         for text, _ in spans(page.title):
-            named = query_terms(text)
-            if present(query, named) != set(named):
+            title_terms = query_terms(text)
+            if present(query, title_terms) != set(title_terms):
                 questions[template.format(text)] = text
     return questions
 
@@ -261,13 +261,13 @@ async def _first_pages(query: str, refused: Sequence[str], search: Any, visit: A
 
 def _quoted(query: str, pages: Sequence[Page]) -> str:
     """The sentences that share most terms with the query, as many as an answer has room for."""
-    wanted = query_terms(query)
+    terms = query_terms(query)
     sentences: list[tuple[float, int, int, str]] = []
     for rank, page in enumerate(pages):
-        title = present(page.title, wanted)
+        title = present(page.title, terms)
         for place, (start, end) in enumerate(sentence_spans(page.text, _SENTENCE_CHARS)):
             sentence = page.text[start:end]
-            shared = len(title | present(sentence, wanted))
+            shared = len(title | present(sentence, terms))
             sentences.append((-shared / (1 + rank / 2), rank, place, sentence))
     quoted: list[tuple[int, int, str]] = []
     room = ANSWER_CHARS

@@ -253,18 +253,18 @@ class BatchLane(Lane):
         if self.stopped:
             reason = str(self.stopped)
         return LaneStatus(
-            self.name,
-            self.in_flight,
-            0,
-            self.in_flight,
-            self._n_admitted,
-            self._n_tokens,
-            None,
-            None,
-            0,
-            0.0,
-            None,
-            reason,
+            name=self.name,
+            in_flight=self.in_flight,
+            waiting=0,
+            places=self.in_flight,
+            sent=self._n_admitted,
+            tokens=self._n_tokens,
+            requests_per_min=None,
+            tokens_per_min=None,
+            answers_429=0,
+            paused_s=0.0,
+            probe_s=None,
+            reason=reason,
             gone=bool(self.stopped),
         )
 
