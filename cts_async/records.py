@@ -76,6 +76,35 @@ def caveats_in(caveats: Iterable[Caveat]) -> tuple[Caveat, ...]:
 _IDEOGRAPH: Final = re.compile("[㐀-鿿豈-﫿]")
 
 
+# --- Dataclasses for the hot path
+#
+# A frozen dataclass sets every field through `object.__setattr__`: for the twenty objects of one judged candidate that
+# took a twelfth of all time. Objects outside the hot path are really frozen. Values are pickled as their class and a
+# tuple of fields, which takes a quarter of the bytes of a pickle with field names.
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def value(cls: type[T]) -> type[T]:
+    """Make a slotted dataclass, compared and hashed by its fields; the type checker forbids assignments to it."""
+    slotted = dataclass(slots=True, unsafe_hash=True)(cls)
+    slotted.__reduce__ = _reducer(slotted)  # type: ignore[method-assign, assignment]
+    return slotted
+
+
+def _reducer(cls: type[T]) -> Callable[[T], tuple[type[T], tuple[Any, ...]]]:
+    """Return the `__reduce__` of a class: its constructor and its fields in order."""
+    names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
+    if len(names) < 2:  # attrgetter returns a tuple only for several names
+        return lambda instance: (cls, tuple(getattr(instance, name) for name in names))
+    fields_of = attrgetter(*names)
+    return lambda instance: (cls, fields_of(instance))
+
+
+# --- The records
+
+
 @dataclass(frozen=True, slots=True)
 class Nugget:
     """One atomic, judgeable statement of the gold, with its importance (paper, section 4.2).
@@ -90,7 +119,7 @@ class Nugget:
     source_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Instance:
     """A pair (q*, q). `nuggets` is empty without gold: such an instance can be run but not scored.
 
@@ -112,7 +141,7 @@ class Instance:
         return self.judged_query or self.intent
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Candidate:
     """An existing answer to `intent`, to be judged against that intent's nuggets."""
 
@@ -270,7 +299,7 @@ class Trace:
     """How sure the agent said it is, from 0 to 100; None if it was not asked, or said nothing that can be read."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Judgment:
     """A judge's coverage label for each nugget, in the order of the gold (paper, section 4.4.1)."""
 
@@ -335,32 +364,6 @@ def stated_answer(nugget: Nugget) -> str:
 def is_one_line(name: str) -> bool:
     """True if a name has no control characters and no line breaks, so that it can be printed and typed again."""
     return not any(category(character) in ("Cc", "Zl", "Zp") for character in name)
-
-
-# --- Dataclasses for the hot path
-#
-# A frozen dataclass sets every field through `object.__setattr__`: for the twenty objects of one judged candidate that
-# took a twelfth of all time. Objects outside the hot path are really frozen. Values are pickled as their class and a
-# tuple of fields, which takes a quarter of the bytes of a pickle with field names.
-
-T = TypeVar("T")
-
-
-@dataclass_transform(frozen_default=True)
-def value(cls: type[T]) -> type[T]:
-    """Make a slotted dataclass, compared and hashed by its fields; the type checker forbids assignments to it."""
-    slotted = dataclass(slots=True, unsafe_hash=True)(cls)
-    slotted.__reduce__ = _reducer(slotted)  # type: ignore[method-assign, assignment]
-    return slotted
-
-
-def _reducer(cls: type[T]) -> Callable[[T], tuple[type[T], tuple[Any, ...]]]:
-    """Return the `__reduce__` of a class: its constructor and its fields in order."""
-    names = [field.name for field in fields(cls)]  # type: ignore[arg-type]
-    if len(names) < 2:  # attrgetter returns a tuple only for several names
-        return lambda instance: (cls, tuple(getattr(instance, name) for name in names))
-    fields_of = attrgetter(*names)
-    return lambda instance: (cls, fields_of(instance))
 
 
 JUDGING: Final = "judge/"

@@ -113,6 +113,19 @@ def restore_score_100(pairs: Iterable[tuple[float, str]]) -> float:
         raise ValueError("the weights are too large to add up") from None
 
 
+def score_of_labels(weights: tuple[float, ...], labels: tuple[str, ...]) -> float:
+    """Return `restore_score_100` of weights and labels in the same order; scores of labels seen lately are remembered."""
+    # Before the cache looks: 1 and True are the same key.
+    if not _NUMBERS.issuperset(map(type, weights)):
+        return restore_score_100(zip(weights, labels, strict=True))
+    return _remembered_score(weights, labels)
+
+
+@lru_cache(maxsize=4096)  # of very many answers to few queries most are labelled as another one
+def _remembered_score(weights: tuple[float, ...], labels: tuple[str, ...]) -> float:
+    return restore_score_100(zip(weights, labels, strict=True))
+
+
 def _check_pair(weight: object, label: object) -> None:
     if not isinstance(weight, (int, float)) or isinstance(weight, bool) or not 0 < weight <= _LARGEST:
         raise ValueError(f"weight {weight!r} is not a positive finite number")

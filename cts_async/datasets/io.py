@@ -16,18 +16,21 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
 from cts_async import foreign_json
 from cts_async.errors import InputError, UsageError
-from cts_async.records import NOT_TO_BE_PUBLISHED
+from cts_async.records import NOT_TO_BE_PUBLISHED, value
 
 # --- Lines
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 """The limit of a line, and of a CSV record."""
+
+_READ_AT_ONCE: Final = 1 << 16
+"""Bytes of a file of lines that are read at once: a line on the seam of two reads is copied."""
 
 _OTHER_ENCODINGS: Final = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -47,7 +50,8 @@ _NOT_TEXT: Final = (
 """Formats of published collections that would otherwise be reported as text in a wrong encoding."""
 
 
-class NumberedLine(NamedTuple):
+@value
+class NumberedLine:
     """One line's bytes including its end, its number from 1, and its byte offset."""
 
     number: int
@@ -63,7 +67,7 @@ def byte_lines(path: Path, max_line_bytes: int | None = None) -> Iterator[Number
     """
     max_bytes = max_line_bytes or MAX_LINE_BYTES
     try:
-        with path.open("rb") as file:
+        with path.open("rb", buffering=_READ_AT_ONCE) as file:
             number, offset = 0, 0
             while raw := file.readline(max_bytes + 1):
                 number += 1

@@ -5,6 +5,7 @@ The engine never prints: it emits frozen events to its subscribers, which must b
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -239,21 +240,38 @@ class BatchSubscriber(Protocol):
 class Events:
     """Passes every event to every subscriber, in their order."""
 
-    __slots__ = ("_subscribers",)
+    __slots__ = ("_held_back", "_subscribers")
 
     def __init__(self, *subscribers: Subscriber | BatchSubscriber) -> None:
         self._subscribers = subscribers
+        self._held_back: list[StepEnded | JobEnded] = []
 
     def __bool__(self) -> bool:
         """True if there are subscribers: without any, events need not be made."""
         return bool(self._subscribers)
 
     def emit(self, event: Event) -> None:
+        if self._held_back:
+            self.flush()
         for subscriber in self._subscribers:
             subscriber(event)
 
+    def emit_soon(self, end: StepEnded | JobEnded) -> None:
+        """Emit the end of a step or job, in order, together with all others of this turn of the event loop."""
+        if not self._held_back:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._held_back.append(end)
+
+    def flush(self) -> None:
+        """Emit what `emit_soon` holds back."""
+        held_back, self._held_back = self._held_back, []
+        if held_back:
+            self.emit_ends(held_back)
+
     def emit_ends(self, ends: Sequence[StepEnded | JobEnded]) -> None:
         """Emit ends of steps and jobs, in order for each subscriber."""
+        if self._held_back:
+            self.flush()
         for subscriber in self._subscribers:
             take_ends = getattr(subscriber, "take_ends", None)
             if take_ends is not None:

@@ -329,6 +329,7 @@ class Runner:
             if deadline and workers.cancel_scope.cancel_called:
                 self.stop(deadline.reached())
             dispatchers.cancel_scope.cancel()
+        self.events.flush()
         if self.stopped:
             raise self.stopped
         if self._late:
@@ -423,7 +424,7 @@ class Runner:
         else:
             job.journal.forget(appended)
         if self._listens:
-            self.events.emit(JobEnded(job.group, job.id, failure))
+            self.events.emit_soon(JobEnded(job.group, job.id, failure))
 
     async def execute_once(self, ctx: Context, step: Step[T]) -> T:
         """`execute`, unless another job is at it or has failed for good: its end is the end of this one, too."""
@@ -666,7 +667,7 @@ class Runner:
             lane_name = step.lane.name
         if step.prices and not replayed:
             usd = step.prices.usd(usage)
-        self.events.emit(
+        self.events.emit_soon(
             StepEnded(
                 ctx.job.group, ctx.job.id, step.name, lane_name, replayed, latency_s, usage, usd, reused
             )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cts_async.records import Nugget, ReplyForm
+from cts_async.records import Nugget, ReplyForm, value
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class VisitView:
     page: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class JudgeView:
     """The coverage judge sees the intent (or the question that is graded), its nuggets and the candidate answer."""
 

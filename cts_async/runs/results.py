@@ -40,7 +40,7 @@ from cts_async.records import (
     is_one_line,
 )
 from cts_async.runs.index import BLOCK, Columns, Index, id_hash, record_in
-from cts_async.scorer import TOLERANCE, item_name, pairs_of, restore_score_100, usual_score
+from cts_async.scorer import TOLERANCE, item_name, pairs_of, restore_score_100, score_of_labels, usual_score
 
 if TYPE_CHECKING:
     import numpy as np
@@ -187,13 +187,15 @@ def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
     """The fields that the scorer reads: judge, nuggets with labels, score."""
     if judgment is None:
         return {"judge": None, "nuggets": None, "restore_score_100": None}
-    labels = dict(judgment.coverage)
+    label_by_id = dict(judgment.coverage)
+    ids = tuple([nugget.id for nugget in nuggets])
+    weights = tuple([nugget.weight for nugget in nuggets])
+    labels = tuple([label_by_id[id] for id in ids])
     labelled = [
-        {"id": nugget.id, "weight": nugget.weight, "coverage": labels[nugget.id]} for nugget in nuggets
+        {"id": id, "weight": weight, "coverage": label}
+        for id, weight, label in zip(ids, weights, labels, strict=True)
     ]
-    score = usual_score(labelled)
-    if score is None:
-        score = restore_score_100([(nugget.weight, labels[nugget.id]) for nugget in nuggets])
+    score = score_of_labels(weights, labels)
     return {"judge": judgment.judge, "nuggets": labelled, "restore_score_100": score}
 
 
