@@ -16,6 +16,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property, partial
+from math import inf
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -53,9 +54,11 @@ MAX_IDLE_S: Final = 60.0
 STALE_S: Final = 5.0
 """A reused connection that is lost within this time, with no byte received, was closed before the request was read."""
 LATE_S: Final = 0.1
-"""A timer that fires later than this: the process was stopped (SIGSTOP, laptop lid), and sockets may hold responses."""
+"""A deadline seen later than this: the process was stopped (SIGSTOP, laptop lid), and sockets may hold responses."""
 GRACE_S: Final = 0.2
 """How long sockets are read in that case before the deadline counts."""
+LOOK_EVERY_S: Final = 0.05
+"""How often the deadlines of all requests are compared with the clock: a timer for each costs 3 % of a call."""
 ENCODINGS: Final = "gzip, deflate"
 """The content encodings that can be decompressed here: the most that a request may name in Accept-Encoding."""
 NO_CONNECTION: Final = f"no connection, too many open files (ulimit -n is {{}}); {MORE_FILES}"
@@ -181,7 +184,7 @@ class HttpEndpoint:
         while True:
             connection, protocol = await self._connect(total_s, reuse=reuse)
             response: HttpResponse | None = None
-            protocol.set_deadline(total_s)
+            self._connector.begin_exchange(protocol, total_s)
             try:
                 if simple:
                     expected = protocol.expect()
@@ -208,13 +211,13 @@ class HttpEndpoint:
                     raise
                 reuse = False  # a connection from the pool turned out to be closed by the server
             finally:
-                protocol.finish(response)
+                self._connector.end_exchange(protocol)
                 if response is None:
                     connection.close()
-                elif protocol.should_close:
-                    connection.release()
+                elif protocol.may_be_kept(response):
+                    self._idle.append((connection, protocol))
                 else:
-                    self._idle.append(connection)
+                    connection.release()
 
     async def _read(self, protocol: _Protocol, max_bytes: int) -> HttpResponse:
         """The response as aiohttp's parser reads it."""
@@ -242,9 +245,8 @@ class HttpEndpoint:
                 connect=min(2 * CONNECT_S, total_s), sock_connect=min(CONNECT_S, total_s)
             )
         while reuse and self._idle:
-            connection = self._idle.pop()
-            protocol = connection.protocol
-            if isinstance(protocol, _Protocol) and protocol.may_be_reused(self._loop.time()):
+            connection, protocol = self._idle.pop()
+            if protocol.may_be_reused(self._loop.time()):
                 return connection, protocol
             connection.close()
         self._connector.begin_sweeping()
@@ -261,9 +263,10 @@ class HttpEndpoint:
                     raise
                 reason = OSError(None, "its response to CONNECT is not an HTTP proxy's")
                 raise aiohttp.ClientProxyConnectionError(self._target.connection_key, reason) from None
-            protocol = connection.protocol
-            if not isinstance(protocol, _Protocol):
+            pooled = connection.protocol
+            if not isinstance(pooled, _Protocol):
                 raise TypeError("the pool makes other connections")
+            protocol = pooled
             if protocol.idle_since is None and protocol.has_spare_descriptor():
                 connection.close()
                 full = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -464,8 +467,10 @@ class _Protocol(ResponseHandler):
     """When the last response on it was complete; None on a new connection."""
     _keep_alive_s = KEEP_ALIVE_SHARE * SERVER_KEEP_ALIVE_S
     _received = False
-    _began = 0.0
-    _deadline: asyncio.TimerHandle | None = None
+    began = 0.0
+    """When the exchange began, by the loop's time."""
+    deadline = inf
+    """The loop's time at which an exchange is given up."""
     deadline_passed = False
 
     def begin(self, reuse: bool, now: float) -> bool:
@@ -474,7 +479,7 @@ class _Protocol(ResponseHandler):
             is_expired = now - self.idle_since > self._keep_alive_s
             if is_expired or not reuse:
                 return False
-        self._received, self._began = False, now
+        self._received, self.began = False, now
         return True
 
     def may_be_reused(self, now: float) -> bool:
@@ -482,7 +487,7 @@ class _Protocol(ResponseHandler):
         is_expired = self.idle_since is not None and now - self.idle_since > self._keep_alive_s
         if self.transport is None or is_expired or self.should_close:
             return False
-        self._received, self._began = False, now
+        self._received, self.began = False, now
         return True
 
     def has_spare_descriptor(self) -> bool:
@@ -492,39 +497,34 @@ class _Protocol(ResponseHandler):
         socket = self.transport.get_extra_info("socket")
         return socket is not None and is_spare(socket.fileno())
 
-    def set_deadline(self, seconds: float) -> None:
-        """Abort the connection after some seconds, but never before its socket has been read."""
-        self._deadline = self._loop.call_later(seconds, self._on_deadline)
-
-    def _on_deadline(self) -> None:
-        if self._deadline is not None and self._loop.time() - self._deadline.when() > LATE_S:
-            self._deadline = self._loop.call_later(GRACE_S, self._abort)
-        else:
-            self._abort()
-
-    def _abort(self) -> None:
+    def check_deadline(self, now: float) -> None:
+        """Abort the connection after its deadline, but never before its socket has been read."""
+        if now < self.deadline:
+            return
+        if now - self.deadline > LATE_S:
+            self.deadline = now + GRACE_S
+            return
         self.deadline_passed = True
         if self.transport is not None:
             self.transport.abort()
 
-    def finish(self, response: HttpResponse | None) -> None:
-        """End an exchange: with a complete response, which may say how long the connection is kept, or without."""
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None  # it refers to this object, in a cycle that only the collector would free
-        if response is not None:
-            self.idle_since = self._loop.time()
-            headers = response.headers
-            if type(headers) is not LateHeaders and "keep-alive" in headers:
-                timeout = _KEEP_ALIVE_TIMEOUT.search(headers["keep-alive"])
-                if timeout:
-                    self._keep_alive_s = min(KEEP_ALIVE_SHARE * int(timeout[1]), MAX_IDLE_S)
+    def may_be_kept(self, response: HttpResponse) -> bool:
+        """Whether another request may follow its complete response, which may say how long the connection is kept."""
+        self.idle_since = self._loop.time()
+        headers = response.headers
+        if type(headers) is LateHeaders or headers is _NO_HEADERS:
+            return True  # a simple one, without a word on the connection
+        if "keep-alive" in headers:
+            timeout = _KEEP_ALIVE_TIMEOUT.search(headers["keep-alive"])
+            if timeout:
+                self._keep_alive_s = min(KEEP_ALIVE_SHARE * int(timeout[1]), MAX_IDLE_S)
+        return not self.should_close
 
     def is_stale(self) -> bool:
         """True where a lost connection was closed by the server while it was idle."""
         if self.idle_since is None or self._received:
             return False
-        return self._loop.time() - self._began < STALE_S
+        return self._loop.time() - self.began < STALE_S
 
     def _on_read_timeout(self) -> None:
         timer = self._read_timeout_handle
@@ -592,9 +592,31 @@ class ConnectionPool(aiohttp.TCPConnector):
         super().__init__(limit=0, ttl_dns_cache=300, keepalive_timeout=MAX_IDLE_S)
         self._factory = partial(_Protocol, loop=asyncio.get_running_loop())  # type: ignore[assignment]
         self.environ = environ
-        self.idle: defaultdict[ConnectionKey, list[Connection]] = defaultdict(list)
+        self.idle: defaultdict[ConnectionKey, list[tuple[Connection, _Protocol]]] = defaultdict(list)
         """Connections that wait for their next request, the latest last. The pool's own way to them costs 20 calls."""
         self._sweep: asyncio.TimerHandle | None = None
+        self._exchanging: set[_Protocol] = set()
+        """Connections whose response is awaited."""
+        self._look: asyncio.TimerHandle | None = None
+
+    def begin_exchange(self, protocol: _Protocol, total_s: float) -> None:
+        """Note that a request is sent on a connection, whose response has to be complete in `total_s` seconds."""
+        protocol.deadline = protocol.began + total_s
+        self._exchanging.add(protocol)
+        if self._look is None:
+            self._look = self._loop.call_later(LOOK_EVERY_S, self._check_deadlines)
+
+    def end_exchange(self, protocol: _Protocol) -> None:
+        """Note that its response is there, or no longer awaited."""
+        self._exchanging.discard(protocol)
+
+    def _check_deadlines(self) -> None:
+        self._look = None
+        now = self._loop.time()
+        for protocol in tuple(self._exchanging):
+            protocol.check_deadline(now)
+        if self._exchanging:
+            self._look = self._loop.call_later(LOOK_EVERY_S, self._check_deadlines)
 
     def begin_sweeping(self) -> None:
         """Look after a while whether connections are idle for too long."""
@@ -606,11 +628,10 @@ class ConnectionPool(aiohttp.TCPConnector):
         self._sweep = None
         now = self._loop.time()
         for connections in self.idle.values():
-            used: list[Connection] = []
-            for connection in connections:
-                protocol = connection.protocol
-                if isinstance(protocol, _Protocol) and now - (protocol.idle_since or now) < MAX_IDLE_S:
-                    used.append(connection)
+            used: list[tuple[Connection, _Protocol]] = []
+            for connection, protocol in connections:
+                if now - (protocol.idle_since or now) < MAX_IDLE_S:
+                    used.append((connection, protocol))
                 else:
                     connection.close()
             connections[:] = used
@@ -619,10 +640,11 @@ class ConnectionPool(aiohttp.TCPConnector):
 
     async def close(self, *, abort_ssl: bool = False) -> None:
         """Close all connections, the idle ones too."""
-        if self._sweep is not None:
-            self._sweep.cancel()
+        for timer in (self._sweep, self._look):
+            if timer is not None:
+                timer.cancel()
         for connections in self.idle.values():
-            for connection in connections:
+            for connection, _ in connections:
                 connection.close()
             connections.clear()
         await super().close(abort_ssl=abort_ssl)

@@ -184,7 +184,7 @@ class _Brief:
     def under_own_ids(self, labels: Labels) -> Labels:
         if self.ids is None:
             return labels
-        return tuple((id, label) for id, (_, label) in zip(self.ids, labels, strict=True))
+        return tuple(zip(self.ids, [label for _, label in labels], strict=True))
 
 
 def _brief_of(nuggets: tuple[Nugget, ...], per_call: int) -> _Brief:
