@@ -70,7 +70,10 @@ class Spent:
         model, step, instance, latency_s, usage, response = map(record.get, _SPENT_FIELDS)
         if type(step) is str and step.startswith("answer/") and step.count("/") == 1:
             self.paraphrased += _paraphrases_unknown(record)
-        self.cuts.add(record)
+        if type(step) is str and type(response) is dict:
+            # Of most steps, verdicts and answers, nothing can be read there.
+            if "cut_prompt" in response or step.startswith("search/"):
+                self.cuts.add(record)
         if "reused" in record:
             self._add_reused(record)
             return

@@ -293,14 +293,14 @@ def checked_results(path: Path) -> Iterator[Line]:
 
 def placed_results(path: Path, fields: Iterable[str]) -> Iterator[tuple[int, Line]]:
     """The lines with their byte offsets; only the form of `fields` is checked."""
-    names = tuple(fields)
-    forms = [_FORMS[name] for name in names]
+    forms = [(name, _FORMS[name][0]) for name in fields]
     for offset, line in placed_records(path):
         if type(line.get("id")) is not str:
             continue
-        for name, (form, expected), value in zip(names, forms, map(line.get, names), strict=True):
-            if value is not None and not form(value):
-                number = line_number(path, offset)
+        for name, form in forms:
+            # Most lines lack most of these fields.
+            if name in line and line[name] is not None and not form(line[name]):
+                number, expected = line_number(path, offset), _FORMS[name][1]
                 raise InputError(path, f"has to be {expected}", line=number, field=name)
         yield offset, line
 
