@@ -38,8 +38,8 @@ class NestedTooDeeply(ValueError):
 def loads(data: bytes | bytearray | memoryview | str) -> Any:
     """Parse JSON strictly, as `orjson.loads` does; raises ValueError if it is none or nested too deeply."""
     value = orjson.loads(data)
-    # On the way of every reply: fewer opening brackets than levels are no deep nesting, and are counted in C. Of bytes by
-    # leaving them out, which finds the few there are with memchr: `count` compares one byte after the other.
+    # On the way of every reply: fewer opening brackets than levels are no deep nesting, and are counted in C. In
+    # bytes by leaving them out, which finds the few there are with memchr; `count` compares one byte after the other.
     if type(data) is bytes:
         n_open = 2 * len(data) - len(data.replace(b"[", b"")) - len(data.replace(b"{", b""))
     elif type(data) is str:

@@ -114,7 +114,7 @@ def restore_score_100(pairs: Iterable[tuple[float, str]]) -> float:
 
 
 def score_of_labels(weights: tuple[float, ...], labels: tuple[str, ...]) -> float:
-    """Return `restore_score_100` of weights and labels in the same order; scores of labels seen lately are remembered."""
+    """Return `restore_score_100` of weights and labels in the same order; those seen lately are remembered."""
     # Before the cache looks: 1 and True are the same key.
     if not _NUMBERS.issuperset(map(type, weights)):
         return restore_score_100(zip(weights, labels, strict=True))

@@ -31,7 +31,6 @@ from cts_async.runs.manifest import Manifest, read_manifest
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
-_SPENT_FIELDS: Final = ("model", "step", "instance", "latency_s", "usage", "response")
 _UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
 
 
@@ -65,15 +64,18 @@ class Spent:
 
     def add(self, record: Mapping[str, Any]) -> None:
         """Add one step. Raises AttributeError, TypeError or ValueError for a malformed one."""
-        # A journal has millions of steps: a step's fields are looked up in one go, and the Counters of a model are made
-        # once, since making or updating one for each step would dominate the time.
-        model, step, instance, latency_s, usage, response = map(record.get, _SPENT_FIELDS)
+        # A journal has millions of steps: the Counters of a model are made once, since making or updating one for each
+        # step would dominate the time.
+        model, step, response = record.get("model"), record.get("step"), record.get("response")
         if type(step) is str and step.startswith("answer/") and step.count("/") == 1:
             self.paraphrased += _paraphrases_unknown(record)
-        if type(step) is str and type(response) is dict:
-            # Of most steps, verdicts and answers, nothing can be read there.
-            if "cut_prompt" in response or step.startswith("search/"):
-                self.cuts.add(record)
+        # Of most steps, verdicts and answers, nothing can be read there.
+        if (
+            type(step) is str
+            and type(response) is dict
+            and ("cut_prompt" in response or step.startswith("search/"))
+        ):
+            self.cuts.add(record)
         if "reused" in record:
             self._add_reused(record)
             return
@@ -86,16 +88,17 @@ class Spent:
         if "attempts" in record:
             attempts = int(record["attempts"])
         self.calls += attempts
-        latency_s = latency_s or 0.0
+        latency_s = record.get("latency_s") or 0.0
         if "failed_attempts" in record:
             for attempt in record["failed_attempts"]:
                 self.failed_attempts += 1
                 latency_s += attempt.get("latency_s") or 0.0
         self.latency_s += latency_s
-        self._instances.append(hash(instance))
+        self._instances.append(hash(record.get("instance")))
         self._latencies.append(latency_s)
         if model not in self.tokens:
             self.tokens[model] = Counter()
+        usage = record.get("usage")
         if usage:
             tokens = self.tokens[model]
             for kind, used in usage.items():
@@ -117,8 +120,8 @@ class Spent:
         """Note which model answered, and which parameters its server refused."""
         if model not in self.served:
             self.served[model] = Counter()
-        served_model, dropped, served_tier = map(response.get, ("served_model", "dropped", "served_tier"))
-        self.served[model][str(served_model or model)] += 1
+        dropped, served_tier = response.get("dropped"), response.get("served_tier")
+        self.served[model][str(response.get("served_model") or model)] += 1
         if dropped:
             self.dropped.setdefault(model, Counter()).update(map(str, dropped))
         if served_tier:

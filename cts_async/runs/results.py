@@ -700,20 +700,19 @@ class ResultsIndex(Index):
         self, offset: int, length: int, id: int, line: Mapping[str, Any], score: float | None
     ) -> tuple[Any, ...]:
         """What the columns have of a line."""
-        # Called for a million lines at the end of a large run: all fields are looked up in one go.
-        error, answer, nuggets, stored, answers, search = map(line.get, _ROW_FIELDS)
+        error, answers, search = line.get("error"), line.get("answers"), line.get("search")
         if self.judge is None and isinstance(line.get("judge"), str):
             self.judge = line["judge"]
         flags = 0
         if error is not None:
             flags |= _FAILED
-        if _has_answer(answer, error):
+        if _has_answer(line.get("answer"), error):
             flags |= _ANSWERED
-        if nuggets is not None:
+        if line.get("nuggets") is not None:
             flags |= _LABELLED
         if score is None:
             score = math.nan
-        elif stored != score and contradicts(line, score):
+        elif line.get("restore_score_100") != score and contradicts(line, score):
             flags |= _CONTRADICTED
         n_answers = n_unknown = n_turns = 0
         if answers and isinstance(answers, list):
@@ -751,7 +750,6 @@ class ResultsIndex(Index):
 
 _CHECKED: Final = ("judge", "answers", "restore_score_100", "error")
 """Fields whose form `read_checked` checks by itself; labels are checked by scoring them."""
-_ROW_FIELDS: Final = ("error", "answer", "nuggets", "restore_score_100", "answers", "search")
 _BATCH: Final = 4096
 """Lines whose numbers are held as Python objects before they go into the columns."""
 

@@ -18,16 +18,6 @@ from cts_async.llm.responses import REFUSED, STOP, finish_reason
 PATH = "/chat/completions"
 # DeepSeek, Qwen, Kimi and vLLM use the first name, OpenRouter and newer versions of vLLM the second.
 _REASONING: Final = ("reasoning_content", "reasoning")
-_USAGE_FIELDS: Final = (
-    "completion_tokens",
-    "total_tokens",
-    "cached_tokens",
-    "prompt_cache_hit_tokens",
-    "prompt_tokens_details",
-)
-"""What is read of a usage beside `prompt_tokens`. Tokens read from a cache are Moonshot's `cached_tokens`, DeepSeek's
-`prompt_cache_hit_tokens`, and in the details of all others (OpenAI, Gemini, Qwen, OpenRouter), with those written to it:
-`cache_write_tokens` (OpenAI, OpenRouter), `cache_creation_input_tokens` (DashScope's explicit cache)."""
 _STREAMED_TEXTS: Final = _REASONING + ("refusal",)
 _THOUGHT_FIELDS: Final = ("thinking", "text") + _REASONING
 _TEXT_TYPES: Final = frozenset({"text", "output_text", ""})
@@ -63,15 +53,16 @@ def body(spec: ModelSpec, request: ChatRequest) -> bytes:
 
 
 def reply(parsed: Any, quotas: Quotas | None) -> Reply:
-    # What a JSON parser returns has exactly these types. On the way of every call: fields are looked up in one go.
+    # What a JSON parser returns has exactly these types.
     choice = _first_choice(parsed["choices"])
-    ended, message = map(choice.get, ("finish_reason", "message"))
+    ended = choice.get("finish_reason")
     if ended != STOP:
         ended = finish_reason(ended)
+    message = choice.get("message")
     if type(message) is not dict:
         # Of an answer that a filter withheld.
         message = {}
-    content, refusal, tool_calls = map(message.get, ("content", "refusal", "tool_calls"))
+    content, refusal, tool_calls = message.get("content"), message.get("refusal"), message.get("tool_calls")
     thoughts: list[str] = []
     if type(content) is str:
         text = content
@@ -80,8 +71,9 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
         refusal = refusal or refused
     else:
         text = ""
-    for reasoning in map(message.get, _REASONING):
+    for name in _REASONING:
         # Only one of them: where both are sent, they have the same text.
+        reasoning = message.get(name)
         if reasoning:
             if isinstance(reasoning, str):
                 thoughts.insert(0, reasoning)
@@ -92,14 +84,14 @@ def reply(parsed: Any, quotas: Quotas | None) -> Reply:
     calls: list[Any] = []
     if tool_calls:
         calls = [call for call in as_list(tool_calls) if isinstance(call, dict)]
-    model, usage, tier = map(parsed.get, ("model", "usage", "service_tier"))
+    tier = parsed.get("service_tier")
     if type(tier) is not str:
         tier = ""
     return Reply(
         text,
-        served_name(model),
+        served_name(parsed.get("model")),
         ended,
-        _usage(usage),
+        _usage(parsed.get("usage")),
         quotas,
         thoughts_text,
         _refusal(refusal, ended),
@@ -176,18 +168,20 @@ def _refusal(refusal: Any, ended: str) -> str:
 def _usage(usage: Any) -> Usage | None:
     """Tokens charged. Some providers count reasoning tokens only in the total: they are part of the output.
 
-    What a cache had is part of the prompt's tokens here; numbers of caches that cannot be read count as none.
+    What a cache had is part of the prompt's tokens here; numbers of caches that cannot be read count as none. Tokens
+    read from a cache are Moonshot's `cached_tokens`, DeepSeek's `prompt_cache_hit_tokens`, and in the details of all
+    others (OpenAI, Gemini, Qwen, OpenRouter), with those written to it: `cache_write_tokens` (OpenAI, OpenRouter),
+    `cache_creation_input_tokens` (DashScope's explicit cache).
     """
     try:
         prompt = int(usage["prompt_tokens"])
-        completion, total, cached, hits, details = map(usage.get, _USAGE_FIELDS)
-        output = int(completion or 0)
+        output = int(usage.get("completion_tokens") or 0)
         # `completion_tokens` may lack the reasoning, which is charged as output all the same.
-        beyond = int(total or 0) - prompt
+        beyond = int(usage.get("total_tokens") or 0) - prompt
         if beyond > output:
             output = beyond
-        cached, written = cached or hits, 0
-        # Looked up without calls: most providers send these details with every reply.
+        cached, written = usage.get("cached_tokens") or usage.get("prompt_cache_hit_tokens"), 0
+        details = usage.get("prompt_tokens_details")
         if type(details) is dict:
             if "cached_tokens" in details:
                 cached = details["cached_tokens"] or cached
