@@ -18,6 +18,7 @@ BY_NAME = (
     "judge_memory",
     "where",
     "peers",
+    "transport",
     "crash",
     "batch_crash",
     "iteration_crash",

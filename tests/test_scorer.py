@@ -31,6 +31,7 @@ from cts_async.scorer import (
     read_outcomes,
     restore_score_100,
     score_file,
+    score_of_labels,
     summarise,
 )
 
@@ -81,6 +82,31 @@ def test_weight_that_is_no_positive_finite_number_is_refused(weight: Any) -> Non
 def test_unknown_label_is_refused(label: Any) -> None:
     with pytest.raises(ValueError, match=r"coverage .* is not one of full, partial, none"):
         restore_score_100([(1, label)])
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([1, 2, 3, 0.5, 1.0]), st.sampled_from(["full", "partial", "none"])),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_score_of_labels_is_that_of_their_pairs(pairs: list[tuple[float, str]]) -> None:
+    weights, labels = zip(*pairs, strict=True)
+    for _ in range(2):  # computed, and remembered
+        assert score_of_labels(weights, labels) == restore_score_100(pairs)
+
+
+def test_score_of_labels_refuses_what_the_score_refuses() -> None:
+    assert score_of_labels((1, 1), ("full", "none")) == 50
+    # True is the same key of a cache as 1.
+    for weights, labels in [
+        ((True, 1), ("full", "none")),
+        ((0, 1), ("full", "none")),
+        ((1, 1), ("full", "?")),
+    ]:
+        with pytest.raises(ValueError, match="is not"):
+            score_of_labels(weights, labels)
 
 
 @pytest.mark.parametrize(

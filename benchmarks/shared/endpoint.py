@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.shared.process import ROOT
+
 MODEL = "bench-1"
 NUGGET_IDS = tuple(f"N{i}" for i in range(1, 9))
 _LABELS = ("full", "partial", "none", "full", "full", "none", "partial", "full")
@@ -40,7 +42,8 @@ http {{
   scgi_temp_path {folder}/scgi;
   default_type application/json;
   server {{
-    listen 127.0.0.1:{port} reuseport;
+    listen 127.0.0.1:{port} reuseport{tls};
+{certificate}
     location = /status {{ stub_status; }}
 {roles}
     location /provider/ {{
@@ -52,6 +55,10 @@ http {{
 }}
 """
 
+
+_TLS = ROOT / "tests" / "tls"
+CA = _TLS / "ca.pem"
+_CERTIFICATE = f"    ssl_certificate {_TLS}/server.pem;\n    ssl_certificate_key {_TLS}/server.pem;"
 
 _HEADERS = {
     "x-ratelimit-limit-requests": "60000000",
@@ -150,8 +157,11 @@ def _reply(text: str) -> str:
 
 
 @contextmanager
-def static_endpoint(processes: int = 1) -> Iterator[Endpoint]:
-    """nginx on a free port of the loopback while the block runs, with so many worker processes. Raises NoNginx."""
+def static_endpoint(processes: int = 1, *, tls: bool = False) -> Iterator[Endpoint]:
+    """nginx on a free port of the loopback while the block runs, with so many worker processes. Raises NoNginx.
+
+    With `tls` it has the certificate of `localhost` that the tests' CA has signed.
+    """
     program = shutil.which("nginx") or shutil.which("/usr/sbin/nginx")
     if program is None:
         raise NoNginx("needs nginx (apt-get install nginx-light)")
@@ -169,6 +179,8 @@ def static_endpoint(processes: int = 1) -> Iterator[Endpoint]:
             _CONFIG.format(
                 folder=folder,
                 port=port,
+                tls=" ssl" if tls else "",
+                certificate=_CERTIFICATE if tls else "",
                 reply=reply,
                 provider_reply=_quoted(provider_reply()),
                 headers=headers,
@@ -182,7 +194,8 @@ def static_endpoint(processes: int = 1) -> Iterator[Endpoint]:
         server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             _wait_for(port, server, log)
-            yield Endpoint(f"http://127.0.0.1:{port}/v1")
+            address = f"https://localhost:{port}" if tls else f"http://127.0.0.1:{port}"
+            yield Endpoint(f"{address}/v1")
         finally:
             server.terminate()
             server.wait()

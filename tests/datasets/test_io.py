@@ -217,6 +217,14 @@ def test_lines_and_offsets_add_up_to_the_file(
     assert [line.number for line in lines] == list(range(1, len(lines) + 1))
 
 
+def test_lines_on_the_seam_of_two_reads_are_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(io, "_READ_AT_ONCE", 8)
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"1234567\n12345678\n123456789\n\nlast")
+    lines = [(line.offset, line.raw) for line in byte_lines(path)]
+    assert lines == [(0, b"1234567\n"), (8, b"12345678\n"), (17, b"123456789\n"), (27, b"\n"), (28, b"last")]
+
+
 def json_file_refusal(path: Path) -> InputError:
     return refusal(path, lambda path: parse_json(path, read_bytes(path)))
 

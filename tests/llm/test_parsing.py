@@ -529,6 +529,20 @@ def test_labels_come_back_in_the_order_of_the_ids(ids: list[str], random: Any) -
     assert CoverageList(tuple(ids)).parse(json.dumps({"results": rows})) == tuple(labels.items())
 
 
+@given(
+    st.lists(st.sampled_from(["full", "partial", "none"]), min_size=3, max_size=3),
+    st.lists(st.sampled_from(["", " ", "\n\t", "\r\n  "]), min_size=40, max_size=40),
+)
+def test_usual_form_may_have_any_white_space_between_its_tokens(
+    labels: list[Coverage], spaces: list[str]
+) -> None:
+    ids = ("N1", 'a"b', "\u00e9")
+    rows = [{"id": id, "coverage": label} for id, label in zip(ids, labels, strict=True)]
+    tokens = re.findall(r'"(?:[^"\\]|\\.)*"|[\[\]{}:,]', json.dumps({"results": rows}, ensure_ascii=False))
+    text = "".join(space + token for space, token in zip(spaces, tokens, strict=False))
+    assert CoverageList(ids).parse(text) == tuple(zip(ids, labels, strict=True))
+
+
 def test_the_grammar_fixes_ids_and_order_and_leaves_the_labels_free() -> None:
     assert CoverageList(("N1", 'a"b')).grammar == (
         'root ::= "{\\"results\\":[{\\"id\\":\\"N1\\",\\"coverage\\":\\"" label '

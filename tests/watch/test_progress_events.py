@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -80,6 +81,27 @@ def test_ends_that_come_together_count_as_one_by_one() -> None:
     assert values(part(together, "a"), *names) == [1, 0, 1, 0, 1, 100]
     assert values(part(together, "b"), *names) == [1, 1, 1, 0, 0, 31]
     assert together.live()["spent_usd"] == pytest.approx(0.003)
+
+
+async def test_ends_are_held_back_for_one_turn_of_the_loop_and_come_in_order() -> None:
+    seen: list[of.Event] = []
+    events = of.Events(seen.append)
+    first, second = of.JobEnded("a", "q1", None), of.JobEnded("a", "q2", None)
+    events.emit_soon(first)
+    events.emit_soon(second)
+    assert seen == []
+    await asyncio.sleep(0)
+    assert seen == [first, second]
+    # Another event does not overtake them, nor do ends that came together.
+    notice, third = of.Notice("the provider answers again"), of.JobEnded("a", "q3", None)
+    events.emit_soon(first)
+    events.emit(notice)
+    events.emit_soon(second)
+    events.emit_ends([third])
+    assert seen[2:] == [first, notice, second, third]
+    await asyncio.sleep(0)
+    events.flush()
+    assert len(seen) == 6, "each comes once"
 
 
 def test_events_are_counted_by_group_and_in_total() -> None:
