@@ -17,6 +17,7 @@ BY_NAME = (
     "judging",
     "judge_memory",
     "where",
+    "instructions",
     "peers",
     "transport",
     "crash",
