@@ -85,7 +85,9 @@ def function_judge(world: JudgeWorld, n: int) -> str:
 
 
 class _Answers:
-    """A call whose models answer at once."""
+    """A call whose models answer at once, and in which no user can be asked."""
+
+    session = None
 
     async def complete(self, model: str, messages: Any, params: Any) -> dict[str, Any]:
         return {"text": "It is so.", "usage": {"input": 900, "output": 4}}
