@@ -467,10 +467,12 @@ class _Protocol(ResponseHandler):
     """When the last response on it was complete; None on a new connection."""
     _keep_alive_s = KEEP_ALIVE_SHARE * SERVER_KEEP_ALIVE_S
     _received = False
-    began = 0.0
+    _began = 0.0
     """When the exchange began, by the loop's time."""
-    deadline = inf
+    _deadline = inf
     """The loop's time at which an exchange is given up."""
+    _in_grace = False
+    """Whether its deadline was put off; that is done once, or a loop that is always late would never end it."""
     deadline_passed = False
 
     def begin(self, reuse: bool, now: float) -> bool:
@@ -479,7 +481,7 @@ class _Protocol(ResponseHandler):
             is_expired = now - self.idle_since > self._keep_alive_s
             if is_expired or not reuse:
                 return False
-        self._received, self.began = False, now
+        self._received, self._began = False, now
         return True
 
     def may_be_reused(self, now: float) -> bool:
@@ -487,7 +489,7 @@ class _Protocol(ResponseHandler):
         is_expired = self.idle_since is not None and now - self.idle_since > self._keep_alive_s
         if self.transport is None or is_expired or self.should_close:
             return False
-        self._received, self.began = False, now
+        self._received, self._began = False, now
         return True
 
     def has_spare_descriptor(self) -> bool:
@@ -497,12 +499,16 @@ class _Protocol(ResponseHandler):
         socket = self.transport.get_extra_info("socket")
         return socket is not None and is_spare(socket.fileno())
 
+    def begin_deadline(self, total_s: float) -> None:
+        """Give the exchange that has begun so many seconds."""
+        self._in_grace, self._deadline = False, self._began + total_s
+
     def check_deadline(self, now: float) -> None:
         """Abort the connection after its deadline, but never before its socket has been read."""
-        if now < self.deadline:
+        if now < self._deadline:
             return
-        if now - self.deadline > LATE_S:
-            self.deadline = now + GRACE_S
+        if now - self._deadline > LATE_S and not self._in_grace:
+            self._in_grace, self._deadline = True, now + GRACE_S
             return
         self.deadline_passed = True
         if self.transport is not None:
@@ -524,7 +530,7 @@ class _Protocol(ResponseHandler):
         """True where a lost connection was closed by the server while it was idle."""
         if self.idle_since is None or self._received:
             return False
-        return self._loop.time() - self.began < STALE_S
+        return self._loop.time() - self._began < STALE_S
 
     def _on_read_timeout(self) -> None:
         timer = self._read_timeout_handle
@@ -601,7 +607,7 @@ class ConnectionPool(aiohttp.TCPConnector):
 
     def begin_exchange(self, protocol: _Protocol, total_s: float) -> None:
         """Note that a request is sent on a connection, whose response has to be complete in `total_s` seconds."""
-        protocol.deadline = protocol.began + total_s
+        protocol.begin_deadline(total_s)
         self._exchanging.add(protocol)
         if self._look is None:
             self._look = self._loop.call_later(LOOK_EVERY_S, self._check_deadlines)

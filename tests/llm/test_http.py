@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 from itertools import cycle
@@ -156,6 +157,21 @@ async def test_deadline_holds_for_the_complete_response_and_for_pauses(
 ) -> None:
     with pytest.raises(error):
         await posted(Server(answer, then_close=False), total_s=total_s, idle_s=idle_s)
+
+
+async def test_a_loop_that_is_always_late_gives_up_all_the_same() -> None:
+    server = Server(b"", then_close=False)
+    async with exchange(server) as to:
+        request = asyncio.ensure_future(to.send(b"", b"first", 0.05))
+        await server.asked.wait()
+        for _ in range(4):
+            # Later than the deadline, and later than what was given in addition.
+            asyncio.get_running_loop().call_soon(time.sleep, 0.35)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        assert request.done()
+        with pytest.raises(TimeoutError):
+            await request
 
 
 @pytest.mark.parametrize("status", ["204 No Content", "304 Not Modified"])
