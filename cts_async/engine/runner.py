@@ -329,7 +329,7 @@ class Runner:
             if deadline and workers.cancel_scope.cancel_called:
                 self.stop(deadline.reached())
             dispatchers.cancel_scope.cancel()
-        self.events.flush()
+        self.events.flush()  # the last ends may still be held back
         if self.stopped:
             raise self.stopped
         if self._late:

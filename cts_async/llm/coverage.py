@@ -62,7 +62,8 @@ class CoverageList:
         if usual is not None:
             return cast(tuple[tuple[str, Coverage], ...], tuple(zip(ids, usual.groups(), strict=True)))
         value = loads_or_none(text)
-        # As counted, no key occurs twice: a parser silently takes the last.
+        # Items may have further keys, such as a reason. As counted, none of ours occurs twice: a parser silently takes
+        # the last.
         unique = text.count('"coverage"') == len(ids) and text.count('"results"') == 1 and "\\" not in text
         if unique:
             exact = _exact_pairs(value, ids)
@@ -102,7 +103,7 @@ def _usual_form(ids: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _exact_pairs(value: Any, ids: tuple[str, ...]) -> tuple[tuple[str, Coverage], ...] | None:
-    """The pairs of a reply in exactly the expected form and order; None for any other."""
+    """The pairs of a reply in the expected order, whose items may have further keys; None for any other."""
     try:
         pairs = [(item["id"], _LABELS[item["coverage"]]) for item in value["results"]]
     except (TypeError, KeyError):

@@ -57,7 +57,7 @@ LATE_S: Final = 0.1
 """A deadline seen later than this: the process was stopped (SIGSTOP, laptop lid), and sockets may hold responses."""
 GRACE_S: Final = 0.2
 """How long sockets are read in that case before the deadline counts."""
-LOOK_EVERY_S: Final = 0.05
+CHECK_EVERY_S: Final = 0.05
 """How often the deadlines of all requests are compared with the clock: a timer for each costs 3 % of a call."""
 ENCODINGS: Final = "gzip, deflate"
 """The content encodings that can be decompressed here: the most that a request may name in Accept-Encoding."""
@@ -214,7 +214,7 @@ class HttpEndpoint:
                 self._connector.end_exchange(protocol)
                 if response is None:
                     connection.close()
-                elif protocol.may_be_kept(response):
+                elif protocol.finish(response):
                     self._idle.append((connection, protocol))
                 else:
                     connection.release()
@@ -514,8 +514,11 @@ class _Protocol(ResponseHandler):
         if self.transport is not None:
             self.transport.abort()
 
-    def may_be_kept(self, response: HttpResponse) -> bool:
-        """Whether another request may follow its complete response, which may say how long the connection is kept."""
+    def finish(self, response: HttpResponse) -> bool:
+        """End an exchange with its complete response, which may say how long the connection is kept.
+
+        Return whether another request may follow on it.
+        """
         self.idle_since = self._loop.time()
         headers = response.headers
         if type(headers) is LateHeaders or headers is _NO_HEADERS:
@@ -603,26 +606,26 @@ class ConnectionPool(aiohttp.TCPConnector):
         self._sweep: asyncio.TimerHandle | None = None
         self._exchanging: set[_Protocol] = set()
         """Connections whose response is awaited."""
-        self._look: asyncio.TimerHandle | None = None
+        self._deadline_check: asyncio.TimerHandle | None = None
 
     def begin_exchange(self, protocol: _Protocol, total_s: float) -> None:
         """Note that a request is sent on a connection, whose response has to be complete in `total_s` seconds."""
         protocol.begin_deadline(total_s)
         self._exchanging.add(protocol)
-        if self._look is None:
-            self._look = self._loop.call_later(LOOK_EVERY_S, self._check_deadlines)
+        if self._deadline_check is None:
+            self._deadline_check = self._loop.call_later(CHECK_EVERY_S, self._check_deadlines)
 
     def end_exchange(self, protocol: _Protocol) -> None:
         """Note that its response is there, or no longer awaited."""
         self._exchanging.discard(protocol)
 
     def _check_deadlines(self) -> None:
-        self._look = None
+        self._deadline_check = None
         now = self._loop.time()
         for protocol in tuple(self._exchanging):
             protocol.check_deadline(now)
         if self._exchanging:
-            self._look = self._loop.call_later(LOOK_EVERY_S, self._check_deadlines)
+            self._deadline_check = self._loop.call_later(CHECK_EVERY_S, self._check_deadlines)
 
     def begin_sweeping(self) -> None:
         """Look after a while whether connections are idle for too long."""
@@ -646,7 +649,7 @@ class ConnectionPool(aiohttp.TCPConnector):
 
     async def close(self, *, abort_ssl: bool = False) -> None:
         """Close all connections, the idle ones too."""
-        for timer in (self._sweep, self._look):
+        for timer in (self._sweep, self._deadline_check):
             if timer is not None:
                 timer.cancel()
         for connections in self.idle.values():
