@@ -17,7 +17,7 @@ from cts_async.cluster.head import WorkerCrashed, WorkerLost
 from cts_async.cluster.worker import Replies, Worker, WorkerTurn, WorkerUpdate
 
 TURN, GIVE, UPDATE, CRASH = b"t", b"g", b"u", b"c"
-"""What a message is: a WorkerTurn or Replies from the head; a WorkerUpdate, or the traceback of a bug, from the worker."""
+"""What a message is: from the head a WorkerTurn or Replies, from a worker its WorkerUpdate or the traceback of a bug."""
 LENGTH_BYTES: Final = 8
 BUFFERED: Final = 1 << 20
 """Bytes that are read ahead: an update of a hundred judgements has some 100 KB."""

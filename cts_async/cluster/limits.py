@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from math import inf
+from math import ceil, inf
 from typing import Any, Final
 
 import anyio.abc
@@ -35,6 +35,8 @@ LEASE_S: Final = 0.5
 EVEN_LEASE_S: Final = 0.08
 """The same in an even flow, where a late request comes too close to the next one. A flow at 99 % of its limit leaves
 0.1 s free in a window of 10 s, less 5 ms by which a request may be early; a permit must not use up more than that."""
+DATES_PER_S: Final = 200.0
+"""Times of use are rounded up to one of so many: permits that are used together count as one amount."""
 LATE_S: Final = 0.010
 """A request of an even flow may be late by what the flow leaves free in a second; the flow waits for the rest."""
 
@@ -125,6 +127,14 @@ class Reports:
     served: dict[int, Served] = field(default_factory=dict)
     failed: dict[int, Failure] = field(default_factory=dict)
 
+    def used_s(self) -> Iterator[tuple[int, float]]:
+        """The `used_s` of all of them."""
+        yield from self.used.items()
+        for number, (used_s, _, _) in self.served.items():
+            yield number, used_s
+        for number, failure in self.failed.items():
+            yield number, failure.used_s
+
 
 # --- The head's side
 
@@ -144,20 +154,33 @@ class LeasedAccount(Account):
         permit.leased_at = now
         return permit
 
-    def used(self, permit: Permit, after_s: float, now: float) -> None:
-        """Record that a permit was used at most so long after its grant; the first report counts."""
-        if permit.leased_at is None:
-            return
-        sent_at = permit.leased_at + after_s
-        if sent_at < permit.sent_at:
-            self.redate(permit, sent_at)
-        permit.leased_at = None
+    def lease_together(self, now: float, requests: PermitRequests, charges: Sequence[float]) -> list[Permit]:
+        """`take_together` for permits that another process uses."""
+        permits = self.take_together(now, charges, now + LEASE_S, requests.reserved)
+        for permit in permits:
+            permit.leased_at = now
+        return permits
+
+    def used(self, uses: Iterable[tuple[Permit, float]], now: float) -> None:
+        """Record that permits were used at most so many seconds after their grants; the first report of each counts."""
+        latest_s = 0.0
+        by_dates: defaultdict[tuple[float, float], list[Permit]] = defaultdict(list)
+        for permit, after_s in uses:
+            if permit.leased_at is None:
+                continue
+            sent_at = ceil((permit.leased_at + after_s) * DATES_PER_S) / DATES_PER_S
+            if sent_at < permit.sent_at:
+                by_dates[permit.sent_at, sent_at].append(permit)
+            permit.leased_at = None
+            latest_s = max(latest_s, after_s)
+        for (was, sent_at), permits in by_dates.items():
+            self.redate(was, sent_at, permits)
         # An even flow waits for a late request; of those within a second the latest counts.
         if now - self._late_at > 1.0:
             self._late_s = LATE_S
-        if after_s > self._late_s:
-            self.delay(after_s - self._late_s)
-            self._late_s, self._late_at = after_s, now
+        if latest_s > self._late_s:
+            self.delay(latest_s - self._late_s)
+            self._late_s, self._late_at = latest_s, now
 
 
 class SharedLane(Lane):
@@ -181,6 +204,20 @@ class SharedLane(Lane):
             return None
         return self._send(now, charge, reserved)
 
+    def permits_now(self, requests: PermitRequests, now: float) -> list[Permit]:
+        """Permits for all of these requests; none where one of them has to wait, or to be looked at by itself."""
+        is_usual = self._account.sent > 0 and not self._limited.unanswered and not self._waiting
+        if self.stopped or not is_usual or self._held_s(now) != 0 or self.circuit.opened_at is not None:
+            return []
+        if self.in_flight + len(requests.numbers) > self.window.size:
+            return []
+        charges = list(map(self._charge, requests.tokens, requests.reserved))
+        permits = self.account.lease_together(now, requests, charges)
+        if permits and not self.in_flight:
+            self._alive_at = now
+        self.in_flight += len(permits)
+        return permits
+
     @property
     def has_queue(self) -> bool:
         """True if requests wait for permits."""
@@ -195,11 +232,6 @@ class SharedLane(Lane):
         assert permit.leased_at is not None, "nobody has used it yet"
         lease_s = permit.sent_at - permit.leased_at
         return permit.leased_at, lease_s, self._outage, step_key in self._hopeless
-
-    def used(self, permit: Permit, used_s: float, now: float) -> None:
-        """Record that a permit was used so long after its grant; the first report counts."""
-        if permit.leased_at is not None:
-            self.account.used(permit, used_s, now)
 
     def served(self, permit: Permit, tokens: float | None, quotas: Quotas | None) -> None:
         """Record that the request of a permit was answered."""
@@ -259,6 +291,12 @@ class WorkerShare:
     def admit(self, account: str, requests: PermitRequests, now: float) -> None:
         """Answer requests for permits, now or as soon as there is room."""
         lane = self.limits.lanes[account]
+        together = lane.permits_now(requests, now)
+        if together:
+            for number, granted, step_key in zip(requests.numbers, together, requests.step_keys, strict=True):
+                self._permits[number] = lane, granted
+                self._grant(number, lane.terms_of(granted, step_key))
+            return
         columns = (requests.numbers, requests.seqs, requests.tokens, requests.step_keys, requests.reserved)
         for number, seq, tokens, step_key, reserved in zip(*columns, strict=True):
             try:
@@ -293,19 +331,20 @@ class WorkerShare:
     def report(self, reports: Reports, now: float) -> None:
         """Record the outcomes of permits."""
         permits = self._permits
-        for number, used_s in reports.used.items():
+        uses: defaultdict[SharedLane, list[tuple[Permit, float]]] = defaultdict(list)
+        for number, used_s in reports.used_s():
             if number in permits:
                 lane, permit = permits[number]
-                lane.used(permit, used_s, now)
-        for number, (used_s, tokens, quotas) in reports.served.items():
+                uses[lane].append((permit, used_s))
+        for lane, lane_uses in uses.items():
+            lane.account.used(lane_uses, now)
+        for number, (_, tokens, quotas) in reports.served.items():
             if number in permits:
                 lane, permit = permits.pop(number)
-                lane.used(permit, used_s, now)
                 lane.served(permit, tokens, quotas)
         for number, failure in reports.failed.items():
             if number in permits:
                 lane, permit = permits.pop(number)
-                lane.used(permit, failure.used_s, now)
                 lane.has_failed(permit, failure)
 
     def settle(self, number: int, cost: Cost) -> None:
