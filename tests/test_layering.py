@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import cts_async
+from cts_async.cli.main import COMMANDS
 
 PACKAGE = Path(cts_async.__file__).parent
 BELOW = [
@@ -197,10 +198,18 @@ def test_the_walk_sees_imports_of_every_form() -> None:
 
 
 def test_starting_cts_loads_nothing_slow() -> None:
-    code = "import sys, cts_async.cli.main; print(*sys.modules)"
+    code = (
+        "import sys, typer; from cts_async.cli.main import app; typer.main.get_command(app).commands['score']; "
+        "print(*sys.modules); import cts_async.baseline; print(*sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = done.stdout.split()
-    assert [name for name in SLOW if name in loaded] == []
+    with_score, with_baseline = (line.split() for line in done.stdout.splitlines())
+    assert [name for name in SLOW if name in with_score] == []
+    assert [f"cts_async.cli.{name}" for name in COMMANDS if f"cts_async.cli.{name}" in with_score] == [
+        "cts_async.cli.score",
+        "cts_async.cli.completion",  # the words that options take
+    ]
+    assert "jieba" not in with_baseline
 
 
 def test_every_module_has_a_docstring() -> None:

@@ -10,7 +10,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -43,8 +43,17 @@ class Lexicon:
         # Chinese is written without spaces: it has no word boundaries.
         if inflected:
             pattern = rf"\b(?:{pattern})\b"
-        self._words = re.compile(pattern)
-        self._ending = re.compile(rf"(?:{pattern})$")
+        self._pattern = pattern
+
+    # Compiled when first used: hundreds of words take longer than most commands, which read no question, need to start.
+
+    @cached_property
+    def _words(self) -> re.Pattern[str]:
+        return re.compile(self._pattern)
+
+    @cached_property
+    def _ending(self) -> re.Pattern[str]:
+        return re.compile(rf"(?:{self._pattern})$")
 
     def find(self, text: str) -> Iterator[tuple[int, QuestionType]]:
         """Yield the position and type of each typed word, in the order of the text."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Annotated, Final, cast
+from typing import Annotated, Any, Final, cast
 
 import typer
+from typer.core import TyperGroup
 
 from cts_async import __version__
 from cts_async.cli import completion
-from cts_async.cli.corpus import corpus
-from cts_async.cli.data import SETTINGS, data
+from cts_async.cli.data import SETTINGS
 from cts_async.cli.options import RANGES, Command, Grouped
-from cts_async.cli.prompts import prompts
-from cts_async.cli.runs import runs
 from cts_async.cli.streams import (
     drop_unusable_sizes,
     ignore_stderr_failures,
@@ -35,15 +34,6 @@ from cts_async.errors import (
 from cts_async.llm.redact import SECRETS
 from cts_async.tables.output import discard_stdout, print_line, unbroken
 
-app = typer.Typer(
-    name="cts",
-    help="Does asking a clarifying question make a deep-search agent answer better? Run the "
-    "Clarify-Then-Search benchmark, resumable at any point.\n\n"
-    "Start with cts demo (example runs in seconds), cts run --all baseline -k 3 (no model, no key) or "
-    "cts run --all gpt -k 3 --limit 5 (your OPENAI_API_KEY).",
-    pretty_exceptions_enable=False,
-    **SETTINGS,
-)
 COMMANDS: Final = {
     "demo": "Make example runs in seconds and view them: no key, no model.",
     "run": "Clarify, search and judge; run it again to resume.",
@@ -68,21 +58,77 @@ COMMANDS: Final = {
 _GROUPED: Final = frozenset({"run", "plan", "converse", "gold", "judge", "report"})
 """Commands with so many options that their help shows them under headings."""
 
-# Imported by name, so that a command is one file and one line above; what a command needs it imports when it runs.
-for _name, _line in COMMANDS.items():
-    _cls: type[Command] = Command
-    if _name in _GROUPED:
-        _cls = Grouped
-    _function = getattr(import_module(f"cts_async.cli.{_name}"), _name)
-    app.command(_name, cls=_cls, short_help=_line)(_function)
-for _typer in (data, corpus, prompts, runs):
-    for _info in _typer.registered_commands:
-        _info.cls = Command
-app.add_typer(data, short_help="List, check and convert datasets; published figures.")
-app.add_typer(corpus, short_help="Describe, search and index a file of documents.")
-app.add_typer(prompts, short_help="List, show, check and copy the prompts of the roles.")
-app.add_typer(runs, short_help="List, compare and remove runs and their versions.")
+_GROUPS: Final = {
+    "data": "List, check and convert datasets; published figures.",
+    "corpus": "Describe, search and index a file of documents.",
+    "prompts": "List, show, check and copy the prompts of the roles.",
+    "runs": "List, compare and remove runs and their versions.",
+}
+"""The groups of commands, each a `typer.Typer` of its name in a module of its name."""
 
+
+class _Commands(Mapping[str, Any]):
+    """All commands and groups by name, each imported and built when it is first looked up.
+
+    Typer evaluates the annotations of each option: all commands take longer than most of them run.
+    """
+
+    def __init__(self) -> None:
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = _build_command(name)
+        return self._built[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from COMMANDS
+        yield from _GROUPS
+
+    def __len__(self) -> int:
+        return len(COMMANDS) + len(_GROUPS)
+
+
+def _build_command(name: str) -> Any:
+    """Import a command or a group by its name and build it with its options. Raises KeyError for any other name."""
+    # So a command is one file and one line above; what it needs when it runs it imports then.
+    if name in _GROUPS:
+        group: typer.Typer = getattr(import_module(f"cts_async.cli.{name}"), name)
+        for info in group.registered_commands:
+            info.cls = Command
+        built = typer.main.get_command(group)
+        built.short_help = _GROUPS[name]
+        return built
+    line = COMMANDS[name]
+    cls: type[Command] = Command
+    if name in _GROUPED:
+        cls = Grouped
+    alone = typer.Typer(**SETTINGS)
+    function = getattr(import_module(f"cts_async.cli.{name}"), name)
+    alone.command(name, cls=cls, short_help=line)(function)
+    return typer.main.get_command(alone)
+
+
+class _Cts(TyperGroup):
+    """`cts` itself: its commands are built when they are needed."""
+
+    commands: Any
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _Commands()
+
+
+app = typer.Typer(
+    name="cts",
+    help="Does asking a clarifying question make a deep-search agent answer better? Run the "
+    "Clarify-Then-Search benchmark, resumable at any point.\n\n"
+    "Start with cts demo (example runs in seconds), cts run --all baseline -k 3 (no model, no key) or "
+    "cts run --all gpt -k 3 --limit 5 (your OPENAI_API_KEY).",
+    cls=_Cts,
+    pretty_exceptions_enable=False,
+    **SETTINGS,
+)
 # Typer exports only this subclass of what it raises for a misused option, argument or command.
 _UsageProblem: Final = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
 _TYPER_ABORT: Final = 130
