@@ -25,12 +25,19 @@ from cts_async.datasets import (
 from cts_async.datasets.candidates import candidate_fields, candidate_on
 from cts_async.datasets.io import CSV_SUFFIXES, NumberedLine, byte_lines
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
-from cts_async.records import Instance, value
+from cts_async.records import Instance, Nugget, NuggetMemo, value
 from cts_async.runs.files import RESULTS, reopen_data
 from cts_async.runs.index import id_hash
 from cts_async.runs.manifest import DataFiles, require_manifest
 from cts_async.runs.results import HASHES, LatestLines, answer_digest, fingerprint_of
 from cts_async.scorer import lacks_answer
+
+
+def _texts(nuggets: tuple[Nugget, ...]) -> tuple[str, ...]:
+    return tuple([nugget.text for nugget in nuggets])
+
+
+_TEXTS: Final = NuggetMemo(_texts)
 
 
 @value
@@ -46,7 +53,7 @@ class Judging:
         """64 bits of what a judge is asked, valid in this process only; 0 for a failure or an empty answer."""
         if self.failure or not self.answer:
             return 0
-        texts = tuple([nugget.text for nugget in self.instance.nuggets])
+        texts = _TEXTS.get(self.instance.nuggets)
         # 0 is the hash of what asks nothing.
         return hash((self.instance.judged_by, texts, self.answer)) or 1
 
