@@ -35,6 +35,7 @@ BY_NAME = (
     "power",
     "viewer",
     "workers",
+    "scale",
     "shared_limit",
     "cluster_crash",
 )

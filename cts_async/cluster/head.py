@@ -14,7 +14,7 @@ import anyio
 import anyio.abc
 
 from cts_async import __version__
-from cts_async.cluster.limits import Admit, Grant, Limits, Reserve, WorkerShare
+from cts_async.cluster.limits import Grant, Limits, Reserve, Terms, WorkerShare
 from cts_async.cluster.work import (
     CampaignWork,
     JudgingWork,
@@ -174,9 +174,11 @@ class _WorkerEntry:
         self._state: WorkerState = "starting"
         self._n_held = self._n_ended = self._n_calls = 0
         self.in_flight = 1
-        self.share = WorkerShare(limits, self._answer)
+        self.share = WorkerShare(limits, self._answer, self._grant)
         self.answers: dict[int, object] = {}
         """Answers that are not sent yet, by the request's number."""
+        self._granted: defaultdict[Terms, list[int]] = defaultdict(list)
+        """Requests that are answered with permits, and do not know it yet."""
         self._batch_s = batch_s
         self._reply_timer: asyncio.TimerHandle | None = None
         self._reply_within_s = 0.0
@@ -236,11 +238,12 @@ class _WorkerEntry:
             self._reply_timer.cancel()
             self._reply_timer = None
         answers, self.answers = self.answers, {}
-        for answer in answers.values():
-            if type(answer) is Grant:
-                # No clocks are compared: as it travels, it counts from when the worker's last update came.
-                answer.at -= self._heard_at
-        return Replies(self._last_update, answers)
+        grants = []
+        for (at, lease_s, in_outage, is_last), numbers in self._granted.items():
+            # No clocks are compared: as it travels, it counts from when the worker's last update came.
+            grants.append(Grant(at - self._heard_at, lease_s, in_outage, is_last, numbers))
+        self._granted.clear()
+        return Replies(self._last_update, answers, tuple(grants))
 
     def end(self, state: WorkerState, note: str = "") -> None:
         self._state, self._note, self._n_held = state, note, 0
@@ -252,10 +255,16 @@ class _WorkerEntry:
     def _answer(self, number: int, answer: object) -> None:
         """Send an answer with the next turn, or a little later by itself and with others."""
         self.answers[number] = answer
-        within_s = self._batch_s
-        if type(answer) is Grant and within_s > answer.lease_s / 4:
-            # A permit must not use up much of its time here, however many workers there are.
-            within_s = answer.lease_s / 4
+        self._reply_within(self._batch_s)
+
+    def _grant(self, number: int, terms: Terms) -> None:
+        """Answer a request with a permit, as `_answer` does."""
+        self._granted[terms].append(number)
+        _, lease_s, _, _ = terms
+        # A permit must not use up much of its time here, however many workers there are.
+        self._reply_within(min(self._batch_s, lease_s / 4))
+
+    def _reply_within(self, within_s: float) -> None:
         if self._reply_timer is not None:
             if self._reply_within_s <= within_s:
                 return
@@ -264,7 +273,7 @@ class _WorkerEntry:
         self._reply_within_s = within_s
 
     def _send_replies(self) -> None:
-        if self.link and self.answers:
+        if self.link and (self.answers or self._granted):
             self.link.give(self.take_replies())
 
 
@@ -455,7 +464,7 @@ class Head:
 
     def _ended_tasks(self, entry: _WorkerEntry, update: WorkerUpdate) -> list[tuple[Task, FinishedTask]]:
         """Record what tasks have ended, and return them; those that the worker did not have any more count as not."""
-        seqs = [finished.seq for finished in update.ended]
+        seqs = [seq for seq, _, _ in update.ended]
         tasks: dict[int, Task] = {}
         n_held = 0
         for leases in self._streams:
@@ -464,7 +473,12 @@ class Head:
             n_held += leases.n_held(entry.name)
         entry.note_tasks(n_held, len(tasks))
         self._n_ended += len(tasks)
-        return [(tasks[finished.seq], finished) for finished in update.ended if finished.seq in tasks]
+        ended = []
+        for finished in update.ended:
+            seq, _, _ = finished
+            if seq in tasks:
+                ended.append((tasks[seq], finished))
+        return ended
 
     def _take_requests(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Pass on what concerns the limits."""
@@ -473,10 +487,10 @@ class Head:
         entry.share.report(update.reports, now)
         for number, cost in update.settled:
             entry.share.settle(number, cost)
+        for account, requests in update.permits.items():
+            entry.share.admit(account, requests, now)
         for number, request in update.requests:
-            if type(request) is Admit:
-                entry.share.admit(number, request, now)
-            elif type(request) is Reserve:
+            if type(request) is Reserve:
                 entry.share.reserve(number, request)
         # Last: a request may be withdrawn in the update that makes it.
         for number in update.withdrawn:
@@ -508,8 +522,8 @@ class Head:
     async def _write(self, ended: Iterable[tuple[Task, FinishedTask]]) -> None:
         results: defaultdict[int, list[bytes]] = defaultdict(list)
         verdicts: defaultdict[tuple[int, str], list[bytes]] = defaultdict(list)
-        for task, finished in ended:
-            for judge, line in finished.lines:
+        for task, (_, ended_lines, _) in ended:
+            for judge, line in ended_lines:
                 if judge is None:
                     results[task.run].append(line)
                 else:
@@ -531,8 +545,8 @@ class Head:
                 self._events.emit_ends(ends)
                 ends = []
             self._pass_on_other(event)
-        for task, finished in ended:
-            ends.append(JobEnded(task.group, task.id, finished.failure))
+        for task, (_, _, failure) in ended:
+            ends.append(JobEnded(task.group, task.id, failure))
         if ends:
             self._events.emit_ends(ends)
 

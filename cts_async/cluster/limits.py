@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
-from math import inf
-from typing import Any, Final, Literal
+from math import ceil, inf
+from typing import Any, Final
 
 import anyio.abc
 
@@ -35,6 +35,8 @@ LEASE_S: Final = 0.5
 EVEN_LEASE_S: Final = 0.08
 """The same in an even flow, where a late request comes too close to the next one. A flow at 99 % of its limit leaves
 0.1 s free in a window of 10 s, less 5 ms by which a request may be early; a permit must not use up more than that."""
+DATES_PER_S: Final = 200.0
+"""Times of use are rounded up to one of so many: permits that are used together count as one amount."""
 LATE_S: Final = 0.010
 """A request of an even flow may be late by what the flow leaves free in a second; the flow waits for the rest."""
 
@@ -50,23 +52,25 @@ class RemoteAccount:
     limits: LaneLimits
 
 
-@value
-class Admit:
-    """Asks for a permit; the answer is a Grant, or the RunStopped that ended the lane. Fields as in `Lane.admit`."""
+@dataclass(slots=True)
+class PermitRequests:
+    """Requests for permits of one account, a column for each field: one object for all of them travels faster than one
+    each. The answer to each is a permit, or the RunStopped that ended the lane. Fields as in `Lane.admit`."""
 
-    account: str
-    seq: int
-    tokens: float
-    step_key: str
-    reserved: float
+    numbers: list[int] = field(default_factory=list)
+    """Of the requests, in order."""
+    seqs: list[int] = field(default_factory=list)
+    tokens: list[float] = field(default_factory=list)
+    step_keys: list[str] = field(default_factory=list)
+    reserved: list[float] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Records:
-    """Steps that a worker has executed, for the journal of a run; the answer to each is None."""
+    """Steps that a worker has executed, for the journal of a run."""
 
     numbers: list[int] = field(default_factory=list)
-    """Of the requests, in order."""
+    """Of the requests whose steps wait for an answer, which is None."""
     keys: list[str | None] = field(default_factory=list)
     """None for a step that failed."""
     lines: list[bytes] = field(default_factory=list)
@@ -82,31 +86,54 @@ class Reserve:
 
 @dataclass(slots=True)
 class Grant:
-    """A permit."""
+    """Permits that were granted at the same time."""
 
     at: float
     """By the head's clock; as it travels, seconds after the head received the worker's last update."""
     lease_s: float
     in_outage: bool
-    """Whether the request is sent during an outage: then its failure costs no retry."""
+    """Whether their requests are sent during an outage: then a failure costs no retry."""
     is_last: bool
-    """Whether its step is given up if this fails."""
+    """Whether their steps are given up if these fail."""
+    numbers: list[int] = field(default_factory=list)
+    """Of the requests that are answered with them."""
 
 
 @value
-class Report:
-    """The outcome of a permit."""
+class Failure:
+    """A permit whose request failed, or may have been counted or not (`error` is None then)."""
 
-    number: int
-    """Of the request that was answered with it."""
-    outcome: Literal["used", "served", "failed", "abandoned"]
-    """Its request is under way; was answered; failed; may have been counted or not."""
     used_s: float
-    """Upper bound of the seconds between grant and use."""
-    tokens: float | None = None
-    quotas: Quotas | None = None
     error: TransientError | None = None
     step_key: str = ""
+
+
+Terms = tuple[float, float, bool, bool]
+"""What permits have in common that are in one Grant: its fields but `numbers`."""
+
+Served = tuple[float, float | None, Quotas | None]
+"""Of a request that was answered: `used_s`, the tokens that it took, and the limits that the answer named."""
+
+
+@dataclass(slots=True)
+class Reports:
+    """What became of permits, by the number of the request that was answered with each.
+
+    `used_s` is an upper bound of the seconds between grant and use.
+    """
+
+    used: dict[int, float] = field(default_factory=dict)
+    """Of permits whose requests are under way: `used_s`."""
+    served: dict[int, Served] = field(default_factory=dict)
+    failed: dict[int, Failure] = field(default_factory=dict)
+
+    def used_s(self) -> Iterator[tuple[int, float]]:
+        """The `used_s` of all of them."""
+        yield from self.used.items()
+        for number, (used_s, _, _) in self.served.items():
+            yield number, used_s
+        for number, failure in self.failed.items():
+            yield number, failure.used_s
 
 
 # --- The head's side
@@ -127,20 +154,33 @@ class LeasedAccount(Account):
         permit.leased_at = now
         return permit
 
-    def used(self, permit: Permit, after_s: float, now: float) -> None:
-        """Record that a permit was used at most so long after its grant; the first report counts."""
-        if permit.leased_at is None:
-            return
-        sent_at = permit.leased_at + after_s
-        if sent_at < permit.sent_at:
-            self.redate(permit, sent_at)
-        permit.leased_at = None
+    def lease_together(self, now: float, requests: PermitRequests, charges: Sequence[float]) -> list[Permit]:
+        """`take_together` for permits that another process uses."""
+        permits = self.take_together(now, charges, now + LEASE_S, requests.reserved)
+        for permit in permits:
+            permit.leased_at = now
+        return permits
+
+    def used(self, uses: Iterable[tuple[Permit, float]], now: float) -> None:
+        """Record that permits were used at most so many seconds after their grants; the first report of each counts."""
+        latest_s = 0.0
+        by_dates: defaultdict[tuple[float, float], list[Permit]] = defaultdict(list)
+        for permit, after_s in uses:
+            if permit.leased_at is None:
+                continue
+            sent_at = ceil((permit.leased_at + after_s) * DATES_PER_S) / DATES_PER_S
+            if sent_at < permit.sent_at:
+                by_dates[permit.sent_at, sent_at].append(permit)
+            permit.leased_at = None
+            latest_s = max(latest_s, after_s)
+        for (was, sent_at), permits in by_dates.items():
+            self.redate(was, sent_at, permits)
         # An even flow waits for a late request; of those within a second the latest counts.
         if now - self._late_at > 1.0:
             self._late_s = LATE_S
-        if after_s > self._late_s:
-            self.delay(after_s - self._late_s)
-            self._late_s, self._late_at = after_s, now
+        if latest_s > self._late_s:
+            self.delay(latest_s - self._late_s)
+            self._late_s, self._late_at = latest_s, now
 
 
 class SharedLane(Lane):
@@ -151,7 +191,7 @@ class SharedLane(Lane):
         super().__init__(name, limits, events, self.account)
         self._outage = False
 
-    def permit_now(self, ask: Admit, now: float) -> Permit | None:
+    def permit_now(self, tokens: float, reserved: float, now: float) -> Permit | None:
         """A permit if there is room and nobody else waits for it; None: `request` it. Raises RunStopped."""
         if self.stopped:
             raise self.stopped
@@ -159,37 +199,51 @@ class SharedLane(Lane):
             self._note_idle_time()
         if self._waiting:
             return None
-        charge = self._charge(ask.tokens, ask.reserved)
+        charge = self._charge(tokens, reserved)
         if not self._is_free(now, charge):
             return None
-        return self._send(now, charge, ask.reserved)
+        return self._send(now, charge, reserved)
+
+    def permits_now(self, requests: PermitRequests, now: float) -> list[Permit]:
+        """Permits for all of these requests; none where one of them has to wait, or to be looked at by itself."""
+        is_usual = self._account.sent > 0 and not self._limited.unanswered and not self._waiting
+        if self.stopped or not is_usual or self._held_s(now) != 0 or self.circuit.opened_at is not None:
+            return []
+        if self.in_flight + len(requests.numbers) > self.window.size:
+            return []
+        charges = list(map(self._charge, requests.tokens, requests.reserved))
+        permits = self.account.lease_together(now, requests, charges)
+        if permits and not self.in_flight:
+            self._alive_at = now
+        self.in_flight += len(permits)
+        return permits
 
     @property
     def has_queue(self) -> bool:
         """True if requests wait for permits."""
         return bool(self._waiting)
 
-    def request(self, ask: Admit) -> asyncio.Future[Permit]:
+    def request(self, seq: int, tokens: float, step_key: str, reserved: float) -> asyncio.Future[Permit]:
         """`admit` without a task that waits, for what `permit_now` has no permit."""
-        return self._queue(ask.seq, ask.tokens, ask.step_key, ask.reserved)
+        return self._queue(seq, tokens, step_key, reserved)
 
-    def granted(self, permit: Permit, step_key: str) -> Grant:
-        """A permit as it travels."""
+    def terms_of(self, permit: Permit, step_key: str) -> Terms:
+        """On which terms a permit is granted."""
         assert permit.leased_at is not None, "nobody has used it yet"
         lease_s = permit.sent_at - permit.leased_at
-        return Grant(permit.leased_at, lease_s, self._outage, step_key in self._hopeless)
+        return permit.leased_at, lease_s, self._outage, step_key in self._hopeless
 
-    def reported(self, permit: Permit, report: Report, now: float) -> None:
-        """Record the outcome of a permit."""
-        if permit.leased_at is not None:
-            self.account.used(permit, report.used_s, now)
-        if report.outcome == "served":
-            self.succeeded(permit, report.tokens, report.quotas)
-            self._outage = False
-        elif report.outcome == "failed" and report.error:
-            self._outage = self.failed(permit, report.error, report.step_key)
-        elif report.outcome != "used":
+    def served(self, permit: Permit, tokens: float | None, quotas: Quotas | None) -> None:
+        """Record that the request of a permit was answered."""
+        self.succeeded(permit, tokens, quotas)
+        self._outage = False
+
+    def has_failed(self, permit: Permit, failure: Failure) -> None:
+        """Record that the request of a permit failed, or that nobody knows what became of it."""
+        if failure.error is None:
             self.abandoned(permit)
+        else:
+            self._outage = self.failed(permit, failure.error, failure.step_key)
 
     def unused(self, permit: Permit) -> None:
         """Take a permit back that was not used and never will be."""
@@ -223,29 +277,40 @@ class Limits:
 
 
 class WorkerShare:
-    """What one worker has of the limits. `answer` is called with a request's number and its answer."""
+    """What one worker has of the limits. `answer` is called with a request's number and its answer, `grant` with the
+    number of a request for a permit and the permit's terms."""
 
-    def __init__(self, limits: Limits, answer: Callable[[int, object], None]) -> None:
-        self.limits, self._answer = limits, answer
+    def __init__(
+        self, limits: Limits, answer: Callable[[int, object], None], grant: Callable[[int, Terms], None]
+    ) -> None:
+        self.limits, self._answer, self._grant = limits, answer, grant
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._permits: dict[int, tuple[SharedLane, Permit]] = {}
         self._reserved: dict[int, Cost] = {}
 
-    def admit(self, number: int, request: Admit, now: float) -> None:
-        """Answer a request for a permit, now or as soon as there is room."""
-        lane = self.limits.lanes[request.account]
-        try:
-            permit = lane.permit_now(request, now)
-        except RunStopped as reason:
-            self._answer(number, reason)
+    def admit(self, account: str, requests: PermitRequests, now: float) -> None:
+        """Answer requests for permits, now or as soon as there is room."""
+        lane = self.limits.lanes[account]
+        together = lane.permits_now(requests, now)
+        if together:
+            for number, granted, step_key in zip(requests.numbers, together, requests.step_keys, strict=True):
+                self._permits[number] = lane, granted
+                self._grant(number, lane.terms_of(granted, step_key))
             return
-        if permit is not None:
-            self._permits[number] = lane, permit
-            self._answer(number, lane.granted(permit, request.step_key))
-            return
-        waiting = lane.request(request)
-        waiting.add_done_callback(partial(self._admitted, number, lane, request.step_key))
-        self._waiting[number] = waiting
+        columns = (requests.numbers, requests.seqs, requests.tokens, requests.step_keys, requests.reserved)
+        for number, seq, tokens, step_key, reserved in zip(*columns, strict=True):
+            try:
+                permit = lane.permit_now(tokens, reserved, now)
+            except RunStopped as reason:
+                self._answer(number, reason)
+                continue
+            if permit is not None:
+                self._permits[number] = lane, permit
+                self._grant(number, lane.terms_of(permit, step_key))
+                continue
+            waiting = lane.request(seq, tokens, step_key, reserved)
+            waiting.add_done_callback(partial(self._admitted, number, lane, step_key))
+            self._waiting[number] = waiting
 
     def reserve(self, number: int, request: Reserve) -> None:
         """Answer a request for a part of the budget as soon as there is room."""
@@ -263,14 +328,24 @@ class WorkerShare:
         elif number in self._waiting:
             self._waiting.pop(number).cancel()
 
-    def report(self, reports: Iterable[Report], now: float) -> None:
+    def report(self, reports: Reports, now: float) -> None:
         """Record the outcomes of permits."""
-        for report in reports:
-            if report.number in self._permits:
-                lane, permit = self._permits[report.number]
-                if report.outcome != "used":
-                    del self._permits[report.number]
-                lane.reported(permit, report, now)
+        permits = self._permits
+        uses: defaultdict[SharedLane, list[tuple[Permit, float]]] = defaultdict(list)
+        for number, used_s in reports.used_s():
+            if number in permits:
+                lane, permit = permits[number]
+                uses[lane].append((permit, used_s))
+        for lane, lane_uses in uses.items():
+            lane.account.used(lane_uses, now)
+        for number, (_, tokens, quotas) in reports.served.items():
+            if number in permits:
+                lane, permit = permits.pop(number)
+                lane.served(permit, tokens, quotas)
+        for number, failure in reports.failed.items():
+            if number in permits:
+                lane, permit = permits.pop(number)
+                lane.has_failed(permit, failure)
 
     def settle(self, number: int, cost: Cost) -> None:
         """Replace the reservation of a call that is over by its true cost."""
@@ -304,7 +379,7 @@ class WorkerShare:
         permit = granted.result()
         if is_waiting:
             self._permits[number] = lane, permit
-            self._answer(number, lane.granted(permit, step_key))
+            self._grant(number, lane.terms_of(permit, step_key))
         else:  # withdrawn after it was granted, and before this callback ran
             lane.unused(permit)
 
@@ -332,10 +407,12 @@ class Requests:
         self.n_unsent = 0
         """Questions that are not sent yet, and hold up those who ask."""
         self.unsent: list[tuple[int, Any]] = []
+        self.permits: dict[str, PermitRequests] = {}
+        """By account, requests for permits that are not sent yet."""
         self.records: dict[int, Records] = {}
         """By the number of a run, steps that are not sent yet."""
         self.withdrawn: list[int] = []
-        self.reports: dict[int, Report] = {}
+        self.reports = Reports()
         self.settled: list[tuple[int, Cost]] = []
 
     async def ask(self, request: object, owner: object = None) -> tuple[int, Any]:
@@ -345,16 +422,37 @@ class Requests:
         self.n_unsent += 1
         return number, await self._answer_to(number, owner)
 
-    async def append(self, run: int, key: str | None, line: bytes) -> None:
-        """Have the head append a step's line to the journal of a run. Raises as `ask`."""
+    async def ask_permit(
+        self, account: str, seq: int, tokens: float, step_key: str, reserved: float, owner: object
+    ) -> tuple[int, Grant]:
+        """The request's number, and the Grant that answers it. Raises as `ask`."""
         number = next(self._numbers)
+        requests = self.permits.get(account)
+        if requests is None:
+            requests = self.permits[account] = PermitRequests()
+        requests.numbers.append(number)
+        requests.seqs.append(seq)
+        requests.tokens.append(tokens)
+        requests.step_keys.append(step_key)
+        requests.reserved.append(reserved)
+        self.n_unsent += 1
+        return number, await self._answer_to(number, owner)
+
+    def send_record(self, run: int, key: str | None, line: bytes) -> Records:
+        """Have the head append a step's line to the journal of a run; returns what it is sent with."""
         records = self.records.get(run)
         if records is None:
             records = self.records[run] = Records()
-        records.numbers.append(number)
         records.keys.append(key)
         records.lines.append(line)
+        self.wake()
+        return records
+
+    async def append(self, run: int, key: str | None, line: bytes) -> None:
+        """`send_record`, and wait until the head has appended it. Raises as `ask`."""
+        number = next(self._numbers)
         self.n_unsent += 1
+        self.send_record(run, key, line).numbers.append(number)
         await self._answer_to(number, None)
 
     async def _answer_to(self, number: int, owner: object) -> Any:
@@ -373,27 +471,43 @@ class Requests:
         self.withdrawn.append(number)
         self.wake()
 
-    def report(self, report: Report) -> None:
-        self.reports[report.number] = report
+    def report_used(self, number: int, used_s: float) -> None:
+        self.reports.used[number] = used_s
+        self.wake()
+
+    def report_served(self, number: int, served: Served) -> None:
+        # One report for a permit whose use the head does not know yet.
+        self.reports.used.pop(number, None)
+        self.reports.served[number] = served
+        self.wake()
+
+    def report_failed(self, number: int, failure: Failure) -> None:
+        self.reports.used.pop(number, None)
+        self.reports.failed[number] = failure
         self.wake()
 
     def settle(self, number: int, cost: Cost) -> None:
         self.settled.append((number, cost))
         self.wake()
 
-    def answer(self, answers: Mapping[int, Any], update_sent_at: float) -> None:
+    def answer(self, answers: Mapping[int, object], grants: Iterable[Grant], update_sent_at: float) -> None:
         """Hand out the head's answers; its last update was sent at the given time."""
+        for grant in grants:
+            # The head counts from the arrival of that update, which was not before it was sent: so the permits are no
+            # younger than this says.
+            grant.at += update_sent_at
+            for number in grant.numbers:
+                self._hand_out(number, grant)
         for number, answer in answers.items():
-            _, answered = self._waiting.pop(number, (None, None))
-            if answered is None or answered.done():
-                continue  # withdrawn
-            if isinstance(answer, RunStopped):
-                answered.set_exception(answer)
-                continue
-            if isinstance(answer, Grant):
-                # The head counts from the arrival of that update, which was not before it was sent: so the permit
-                # is no younger than this says.
-                answer.at += update_sent_at
+            self._hand_out(number, answer)
+
+    def _hand_out(self, number: int, answer: object) -> None:
+        _, answered = self._waiting.pop(number, (None, None))
+        if answered is None or answered.done():
+            return  # withdrawn
+        if isinstance(answer, RunStopped):
+            answered.set_exception(answer)
+        else:
             answered.set_result(answer)
 
     def stop(self, reason: RunStopped, owner: object) -> None:
@@ -419,9 +533,9 @@ class RemoteLane(Lane):
     ) -> Permit:
         if self.stopped:
             raise self.stopped
-        ask = Admit(self.account.account, seq, tokens, step_key, reserved)
+        account = self.account.account
         while True:
-            number, grant = await self._requests.ask(ask, self)
+            number, grant = await self._requests.ask_permit(account, seq, tokens, step_key, reserved, self)
             now = _now()
             used_s = max(0.0, now - grant.at)
             if used_s < grant.lease_s:
@@ -433,7 +547,7 @@ class RemoteLane(Lane):
         self.in_flight += 1
         self._permits[number] = grant, used_s
         self._newest = max(self._newest, number)
-        self._requests.report(Report(number, "used", used_s))
+        self._requests.report_used(number, used_s)
         return Permit(tokens, now, number=number)
 
     def succeeded(self, permit: Permit, tokens_used: float | None, quotas: Quotas | None = None) -> None:
@@ -441,19 +555,18 @@ class RemoteLane(Lane):
         # Whether a step or the account is refused shows in this worker's own requests.
         self._limited.answered(permit.number)
         self._forbidden.answered()
-        self._requests.report(Report(permit.number, "served", used_s, tokens_used, quotas))
+        self._requests.report_served(permit.number, (used_s, tokens_used, quotas))
 
     def failed(self, permit: Permit, error: TransientError, step_key: str) -> bool:
         grant, used_s = self._used(permit)
         if isinstance(error, RateLimited):
             self._limited.refused(_now(), step_key, self._newest)
-        report = Report(permit.number, "failed", used_s, error=error, step_key=step_key)
-        self._requests.report(report)
+        self._requests.report_failed(permit.number, Failure(used_s, error, step_key))
         return grant.in_outage
 
     def abandoned(self, permit: Permit) -> None:
         _, used_s = self._used(permit)
-        self._requests.report(Report(permit.number, "abandoned", used_s))
+        self._requests.report_failed(permit.number, Failure(used_s))
 
     def stop(self, reason: RunStopped) -> None:
         super().stop(reason)

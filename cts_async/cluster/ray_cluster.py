@@ -2,7 +2,7 @@
 
 Ray reads its environment when it is imported, so nothing here imports it before that is as it should be. Messages
 travel as bytes pickled here: Ray's own pickler looks at every object in Python. Nobody but the run's own processes can
-send them.
+send them. On this machine they do not go through Ray at all, which starts and ends the workers (`channel`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, cast
 
+from cts_async.cluster.channel import Channel, listen
 from cts_async.cluster.head import WorkerLost, WorkerSilent
 from cts_async.cluster.worker import Replies, Setup, Worker, WorkerReady, WorkerTurn, WorkerUpdate
 from cts_async.engine.processes import child_environment, collect_seldom
@@ -85,16 +86,21 @@ def _ray() -> Any:
 class WorkerActor:
     """A worker, with the keys in the environment of its process."""
 
-    def __init__(self, setup: Setup, directory: str | None) -> None:
-        """`directory` is the head's for workers on its machine: relative paths mean the same there."""
+    def __init__(self, setup: Setup, directory: str | None = None, socket_path: Path | None = None) -> None:
+        """`directory` is the head's for workers on its machine: relative paths mean the same there. With `socket_path`
+        it takes turns there, too."""
         if directory is not None:
             with suppress(OSError):
                 os.chdir(directory)
         self._worker = Worker(setup, os.environ)
         self._work: asyncio.Task[None] | None = None
+        self._socket_path = socket_path
+        self._server: asyncio.Server | None = None
 
     async def begin(self) -> WorkerReady:
         collect_seldom()
+        if self._socket_path is not None:
+            self._server = await listen(self._socket_path, self._worker)
         self._work = asyncio.create_task(self._worker.run())
         return await self._worker.begin()
 
@@ -130,19 +136,57 @@ class RayWorkerLink:
                 _ray().kill(self._actor, no_restart=True)
 
 
+class LocalWorkerLink(RayWorkerLink):
+    """A `head.WorkerLink` to a worker on this machine, whose turns go through its socket."""
+
+    def __init__(self, actor: Any, socket_path: Path) -> None:
+        super().__init__(actor)
+        self._socket_path = socket_path
+        self._channel: Channel | None = None
+
+    async def begin(self) -> WorkerReady:
+        ready = await super().begin()
+        self._channel = await Channel.connected(self._socket_path)
+        return ready
+
+    async def turn(self, turn: WorkerTurn) -> WorkerUpdate:
+        assert self._channel is not None, "it has begun"
+        return await self._channel.turn(turn)
+
+    def give(self, replies: Replies) -> None:
+        if self._channel is not None:
+            self._channel.give(replies)
+
+    def kill(self) -> None:
+        super().kill()
+        if self._channel is not None:
+            self._channel.close()
+
+
 class RayCluster:
     """A `head.Cluster`: the Ray that this process is connected to."""
 
     def __init__(self, workers: int, address: str) -> None:
         self.workers, self.address = workers, address
-        self._directory = None if address else str(Path.cwd())
-        self._worker: Any = _ray().remote(WorkerActor).options(num_cpus=1, scheduling_strategy="SPREAD")
+        self._actor: Any = _ray().remote(WorkerActor).options(num_cpus=1, scheduling_strategy="SPREAD")
 
     async def start_worker(self, setup: Setup) -> RayWorkerLink:
         try:
-            return RayWorkerLink(self._worker.remote(setup, self._directory))
+            return RayWorkerLink(self._actor.remote(setup))
         except ConnectionError:
             raise WorkerLost(CUT_OFF) from None
+
+
+class LocalCluster(RayCluster):
+    """A `head.Cluster` of workers on this machine, which listen on sockets in `folder`: only this user may enter it."""
+
+    def __init__(self, workers: int, folder: Path) -> None:
+        super().__init__(workers, "")
+        self._folder, self._directory = folder, str(Path.cwd())
+
+    async def start_worker(self, setup: Setup) -> LocalWorkerLink:
+        socket_path = self._folder / setup.worker
+        return LocalWorkerLink(self._actor.remote(setup, self._directory, socket_path), socket_path)
 
 
 async def _call(method: Any, *arguments: Any) -> Any:
@@ -235,8 +279,8 @@ def _ray_of_this_machine(
         "object_store_memory": OBJECT_STORE_BYTES,
     }
     variables = child_environment(*WORKER_VARIABLES, *keys)
-    with _environment(settings), _initialized("", options, settings, variables):
-        yield RayCluster(workers, "")
+    with _environment(settings), _initialized("", options, settings, variables) as folder:
+        yield LocalCluster(workers, folder)
 
 
 @contextmanager
@@ -298,8 +342,11 @@ def _initialized(
     options: dict[str, object],
     settings: Mapping[str, str],
     variables: Mapping[str, str] | None,
-) -> Iterator[None]:
-    """Ray, with processes that get `settings` and, on this machine, only these `variables` besides."""
+) -> Iterator[Path]:
+    """Ray, with processes that get `settings` and, on this machine, only these `variables` besides.
+
+    Yields a folder that only this user may enter, for the time of the block.
+    """
     import ray
     import ray._private.worker
 
@@ -325,7 +372,7 @@ def _initialized(
                 raise UsageError(f"--workers: Ray does not start: {reason}") from None
             raise UsageError(f"--ray {address}: {reason} ({CHECK})") from None
         try:
-            yield
+            yield Path(temporary)
         finally:
             ray.shutdown()
 

@@ -92,6 +92,8 @@ class OpenWork:
     """The steps of a task."""
     lines_of: Callable[[Task, Any], EndedLines]
     """The lines of a task that has ended with a result or a StepError."""
+    is_one_step: bool = False
+    """Whether each task is one step: then nothing uses its result before the head has both, the step and the result."""
     host: ModelHost | None = None
     """What custom roles may use: its `on_lane` gets the lanes of models that are opened while tasks run."""
 
@@ -218,7 +220,7 @@ class CampaignWork:
             def lines_of_task(task: Task, ended: Any) -> EndedLines:
                 return lines_of(systems[task.run], task.payload, ended, scoring=cast.scoring)
 
-            yield OpenWork(resources.lanes, [in_flight], walk_of_task, lines_of_task, resources.host)
+            yield OpenWork(resources.lanes, [in_flight], walk_of_task, lines_of_task, host=resources.host)
 
 
 def _no_instances() -> Iterator[Instance]:
@@ -355,13 +357,18 @@ class JudgingWork:
             def lines_of_task(task: Task, ended: Any) -> EndedLines:
                 return verdict_lines(task.payload, ended)
 
-            yield OpenWork(resources.lanes, in_flight, walk_of_task, lines_of_task, resources.host)
+            # A function of the user's may ask models of its own: steps within its step.
+            is_one_step = not plan.custom
+            yield OpenWork(
+                resources.lanes, in_flight, walk_of_task, lines_of_task, is_one_step, resources.host
+            )
 
 
 # --- Leases: pure, but for reading the stream of tasks
 
-RESERVE: Final = 1 / 4
-"""Tasks that a worker has in reserve, as a share of those that it works on: a turn brings more within milliseconds."""
+RESERVE: Final = 1 / 2
+"""Tasks that a worker has in reserve, as a share of those that it works on: as many as may end before it ends a turn
+(`worker.ENOUGH`), which brings more."""
 MAX_AHEAD: Final = 4096
 """Tasks that are read ahead to see whether there are enough for everybody."""
 READ_S: Final = 0.02

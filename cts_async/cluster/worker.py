@@ -20,7 +20,16 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from cts_async import __version__
-from cts_async.cluster.limits import Records, RemoteAccount, RemoteBudget, RemoteLane, Report, Requests
+from cts_async.cluster.limits import (
+    Grant,
+    PermitRequests,
+    Records,
+    RemoteAccount,
+    RemoteBudget,
+    RemoteLane,
+    Reports,
+    Requests,
+)
 from cts_async.cluster.work import OpenWork, Task, Work
 from cts_async.config import BudgetConfig
 from cts_async.engine.account import LaneLimits
@@ -117,13 +126,9 @@ class Lookup:
     notes: Any = None
 
 
-@value
-class FinishedTask:
-    """A finished task with its lines, each with the judge that it names (`run_files.EndedLines`)."""
-
-    seq: int
-    lines: tuple[tuple[str | None, bytes], ...]
-    failure: StepError | None
+FinishedTask = tuple[int, tuple[tuple[str | None, bytes], ...], StepError | None]
+"""The `seq` of a task that has ended, its lines, each with the judge that it names (`run_files.EndedLines`), and why it
+failed. A tuple: of these, an object each would be much of what an update costs the head."""
 
 
 @value
@@ -132,7 +137,9 @@ class Replies:
 
     update: int
     """The number of the last update that the head had from the worker: grants are dated from their arrival."""
-    by_number: Mapping[int, Any]
+    by_number: Mapping[int, object]
+    grants: tuple[Grant, ...] = ()
+    """The permits among them."""
 
 
 @value
@@ -155,12 +162,14 @@ class WorkerUpdate:
 
     number: int
     requests: tuple[tuple[int, Any], ...] = ()
-    """Each a Lookup, Admit or Reserve, with its number."""
+    """Each a Lookup or Reserve, with its number."""
+    permits: Mapping[str, PermitRequests] = field(default_factory=dict)
+    """By account, requests for permits."""
     records: Mapping[int, Records] = field(default_factory=dict)
     """By the number of a run, steps for its journal."""
     withdrawn: tuple[int, ...] = ()
     """Requests that are not wanted any more, or whose answers came too late."""
-    reports: tuple[Report, ...] = ()
+    reports: Reports = field(default_factory=Reports)
     settled: tuple[tuple[int, Cost], ...] = ()
     """By number of the Reserve, what a call has cost."""
     ended: tuple[FinishedTask, ...] = ()
@@ -228,7 +237,7 @@ class Worker:
 
     def give(self, replies: Replies) -> None:
         """Take answers, during a turn or between two."""
-        self.requests.answer(replies.by_number, self._sent_at.get(replies.update, -inf))
+        self.requests.answer(replies.by_number, replies.grants, self._sent_at.get(replies.update, -inf))
 
     async def turn(self, turn: WorkerTurn) -> WorkerUpdate:
         """Take what the head gives; return at once with what is urgent, else a little later with what there is."""
@@ -283,7 +292,9 @@ class Worker:
     def _job(self, task: Task) -> Job:
         assert self._opened_work is not None, "its runner asks for jobs"
         work, run = self._opened_work, task.run
-        journal = self._journals.setdefault(run, RemoteJournal(run, self.requests))
+        journal = self._journals.get(run)
+        if journal is None:
+            journal = self._journals[run] = RemoteJournal(run, self.requests, waits=not work.is_one_step)
 
         async def finish(ended: Any) -> None:
             # As bytes already: the head, of which there is one, only appends them.
@@ -291,7 +302,7 @@ class Worker:
             for judge, line in work.lines_of(task, ended):
                 lines.append((judge, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)))
             failure = ended if isinstance(ended, StepError) else None
-            self._ended.append(FinishedTask(task.seq, tuple(lines), failure))
+            self._ended.append((task.seq, tuple(lines), failure))
             self._end_turn_soon()
 
         is_shared = task.question != 0
@@ -316,7 +327,8 @@ class Worker:
 
     def _take_update(self) -> WorkerUpdate:
         requests = self.requests
-        reports, requests.reports = tuple(requests.reports.values()), {}
+        permits, requests.permits = requests.permits, {}
+        reports, requests.reports = requests.reports, Reports()
         records, requests.records = requests.records, {}
         now = asyncio.get_running_loop().time()
         self._questions_per_s = requests.n_unsent / max(BATCH_S, now - self._turn_ended_at)
@@ -327,6 +339,7 @@ class Worker:
         return WorkerUpdate(
             self._n_updates,
             requests=_drain(requests.unsent),
+            permits=permits,
             records=records,
             withdrawn=_drain(requests.withdrawn),
             reports=reports,
@@ -400,8 +413,10 @@ class _Feed:
 class RemoteJournal:
     """An `engine.journal.StepMemory` of the steps that this worker has executed, which the head writes."""
 
-    def __init__(self, run: int, requests: Requests) -> None:
-        self._run, self._requests = run, requests
+    def __init__(self, run: int, requests: Requests, *, waits: bool) -> None:
+        """With `waits`, `append` returns when the head has the step in its journal. Without, a step travels to it
+        together with the result that it leads to, before which the head writes it."""
+        self._run, self._requests, self._waits = run, requests, waits
         self._recent: dict[str, dict[str, Any]] = {}
 
     def find(self, key: str) -> dict[str, Any] | None:
@@ -418,11 +433,14 @@ class RemoteJournal:
         return record
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        # Answered when the head has it on disk: only then may its result be used.
         key = None
         if record["ok"]:  # a failed step is executed again
             key = record["key"]
-        await self._requests.append(self._run, key, journal_line(record))
+        if self._waits:
+            # Answered when the head has it on disk: only then may its result be used.
+            await self._requests.append(self._run, key, journal_line(record))
+        else:
+            self._requests.send_record(self._run, key, journal_line(record))
         if key is not None:
             self._recent[key] = dict(record)
 

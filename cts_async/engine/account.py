@@ -8,7 +8,7 @@ not the one when it comes back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Final, Literal
@@ -200,12 +200,48 @@ class Account:
             permit.above = self._reservations.take(now, reserved)
         return permit
 
-    def redate(self, permit: Permit, sent_at: float) -> None:
-        """Correct the time of a request that was taken with `by`: it was sent at `sent_at`."""
-        for gate, amount in ((self._requests, 1.0), (self._tokens, permit.tokens)):
-            if type(gate) is MeterGate:
-                gate.redate(permit.sent_at, sent_at, amount)
-        permit.sent_at = sent_at
+    def take_together(
+        self, now: float, tokens: Sequence[float], by: float, reserved: Sequence[float]
+    ) -> list[Permit]:
+        """`take` for several requests, whose charges are counted as one; none is taken, and the list empty, where each
+        has to be looked at: unless all gates are meters that have room for all of them."""
+        charges = [amount * self._margin for amount in tokens]
+        request_gate, token_gate = self._requests, self._tokens
+        if not _has_ample_room(request_gate, len(charges)) or not _has_ample_room(token_gate, sum(charges)):
+            return []
+        request_room, token_room = _room(request_gate), _room(token_gate)
+        if request_gate:
+            request_gate.take(now, len(charges), by)
+        if token_gate:
+            token_gate.take(now, sum(charges), by)
+        permits = []
+        for charge, reservation in zip(charges, reserved, strict=True):
+            self.sent += 1
+            self._tokens_sent += charge
+            request_room, token_room = request_room - 1.0, token_room - charge
+            permit = Permit(
+                charge, by, self._margin, self.sent, self._tokens_sent, (request_room, token_room)
+            )
+            if reservation and self._reservations:
+                permit.reserved = reservation
+                permit.above = self._reservations.take(now, reservation)
+            permits.append(permit)
+        return permits
+
+    def redate(self, was: float, sent_at: float, permits: Sequence[Permit]) -> None:
+        """Correct the time of requests taken with `by`, which was `was`: they were sent at `sent_at`."""
+        amounts = [1.0] * len(permits), [permit.tokens for permit in permits]
+        for gate, gate_amounts in zip((self._requests, self._tokens), amounts, strict=True):
+            if type(gate) is not MeterGate:
+                continue
+            if sum(gate_amounts) <= gate.limit:
+                gate.redate(was, sent_at, sum(gate_amounts))
+                continue
+            # A meter counts no more than the limit at once.
+            for amount in gate_amounts:
+                gate.redate(was, sent_at, amount)
+        for permit in permits:
+            permit.sent_at = sent_at
 
     def give_back(self, permit: Permit) -> None:
         """Give the charge back of a request that was never sent. Where requests are paced, its turn has passed."""
@@ -405,6 +441,13 @@ class Account:
             learned.charge(min(limit, used), quota.reset_s)
         self._leave_gate()
         return learned
+
+
+def _has_ample_room(gate: Gate | None, amount: float) -> bool:
+    """True if so much may be sent at once now, and nothing of it would be a probe."""
+    if gate is None:
+        return True
+    return type(gate) is MeterGate and gate.room() >= amount and gate.has_room(amount)
 
 
 def _room(gate: Gate | None) -> float:

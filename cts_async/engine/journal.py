@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import accumulate
@@ -60,6 +60,8 @@ class Journal:
     def __init__(self, path: Path, *, sync: bool = False) -> None:
         self.siblings: Sequence[Journal] = ()
         """Journals whose steps count here as well: `find` looks into them last."""
+        self.on_append: Callable[[Mapping[str, Any], int], None] | None = None
+        """Is given each record and the bytes of its line, in the order of the file, before the line is written."""
         self._log = AppendLog(path, sync=sync)
         self.path, self.place = path, self._log.place
         scan = scan_journal(path)
@@ -70,6 +72,11 @@ class Journal:
 
     def __len__(self) -> int:
         return len(self._indexed) + len(self._recent)
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file, without what is held back."""
+        return self._log.size
 
     def find(self, key: str) -> dict[str, Any] | None:
         line_and_record = self._find(key)
@@ -107,6 +114,8 @@ class Journal:
         line = journal_line(record)
         if len(line) > MAX_LINE:
             raise StepError(f"the record of this step has {len(line):,} bytes, of at most {MAX_LINE:,}")
+        if self.on_append is not None:
+            self.on_append(record, len(line))
         offset = await self._log.append_lines(line)
         if record["ok"]:
             self._recent[record["key"]] = offset

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Awaitable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, pairwise
-from typing import Final, Protocol, TypeAlias
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 from cts_async.engine.runner import Context
 from cts_async.errors import UsageError
@@ -20,11 +20,13 @@ from cts_async.protocol.roles import Role
 from cts_async.protocol.views import JudgeView
 from cts_async.records import JUDGING, Coverage, JudgeForm, Judgment, Nugget, language_of, stated_answer
 
+T = TypeVar("T")
+
 LEXICAL = "lexical"
 REFERENCE_JUDGES: Final = (LEXICAL,)
 """Judges that compare words: a lower bound to read the others by, and no opinion of its own."""
-MAX_BRIEFS = 4096
-"""Instances whose nuggets are kept as text: each takes a few kilobytes."""
+MAX_BRIEFS: Final = 4096
+"""Instances whose nuggets are kept as a judge reads them: each takes a few kilobytes."""
 
 SELF_PREFERENCE: Final = "LLM judges tend to prefer their own text (Panickssery et al. 2024)"
 """A. Panickssery, S. R. Bowman, S. Feng: "LLM Evaluators Recognize and Favor Their Own Generations", NeurIPS 2024."""
@@ -61,6 +63,25 @@ def nothing_covered(judge: str, nuggets: Sequence[Nugget]) -> Judgment:
     return Judgment(judge, tuple((nugget.id, "none") for nugget in nuggets))
 
 
+class NuggetBriefs(Generic[T]):
+    """Nuggets as a judge reads them, made once for each tuple: many answers are judged by the very same one."""
+
+    def __init__(self, brief_of: Callable[[tuple[Nugget, ...]], T]) -> None:
+        self._brief_of = brief_of
+        self._briefs: dict[int, tuple[tuple[Nugget, ...], T]] = {}
+        """By identity of the tuple, kept so that it stays its own: hashing nuggets takes as long as a brief."""
+
+    def get(self, nuggets: tuple[Nugget, ...]) -> T:
+        """The brief of these nuggets."""
+        entry = self._briefs.get(id(nuggets))
+        if entry is None:
+            if len(self._briefs) >= MAX_BRIEFS:
+                self._briefs.clear()
+            entry = nuggets, self._brief_of(nuggets)
+            self._briefs[id(nuggets)] = entry
+        return entry[1]
+
+
 class ModelJudge:
     """A model with the strict rubric of prompt E.
 
@@ -77,10 +98,10 @@ class ModelJudge:
         if several_answers and role.model.spec.cache_marks:
             self._repeated_before = "candidate_answer"
         self._step = f"{JUDGING}{name}"
-        self._briefs: dict[int, _Brief] = {}
+        self._briefs = NuggetBriefs(partial(_brief_of, per_call=role.model.spec.judge_nuggets))
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
-        brief = self._brief(view)
+        brief = self._briefs.get(view.nuggets)
         if len(brief.parts) == 1:
             labels = await self._ask(ctx, view, brief.parts[0])
         else:
@@ -104,17 +125,6 @@ class ModelJudge:
                 candidate_answer=view.candidate_answer,
             )
         )
-
-    def _brief(self, view: JudgeView) -> _Brief:
-        """The nuggets as text; cached by identity, since many answers are judged by the very same tuple of nuggets."""
-        brief = self._briefs.get(id(view.nuggets))
-        # Once a tuple is gone, another one may have its identity.
-        if brief is None or brief.nuggets is not view.nuggets:
-            if len(self._briefs) >= MAX_BRIEFS:
-                self._briefs.clear()
-            brief = _brief_of(view.nuggets, self.role.model.spec.judge_nuggets)
-            self._briefs[id(view.nuggets)] = brief
-        return brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +186,6 @@ class _Part:
 class _Brief:
     """Nuggets as text, split into calls in the order of the gold."""
 
-    nuggets: tuple[Nugget, ...]
     parts: tuple[_Part, ...]
     ids: tuple[str, ...] | None
     """The gold's own ids; None if they equal the numbers that the judge reads."""
@@ -194,7 +203,7 @@ def _brief_of(nuggets: tuple[Nugget, ...], per_call: int) -> _Brief:
     for i, text in enumerate(nuggets_by_call(nuggets, per_call)):
         start = i * per_call
         parts.append(_Part(text, CoverageList(numbers[start : start + per_call])))
-    return _Brief(nuggets, tuple(parts), None if ids == numbers else ids)
+    return _Brief(tuple(parts), None if ids == numbers else ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,10 +103,12 @@ from cts_async.runs.files import (
     judgments_path,
 )
 from cts_async.runs.identity import resumed_identity
+from cts_async.runs.journal import no_system, system_of
 from cts_async.runs.manifest import Manifest, manifest_or_empty, read_manifest
 from cts_async.runs.results import LatestLines, Line, failure_line, judged, judged_fingerprint
 from cts_async.runs.reuse import Origins
 from cts_async.runs.versions import versions_of_series
+from cts_async.runs.written import WrittenFiles
 
 _PLAIN_NAMES: Final = ("results", "per_item")
 """Files of ours that are called by their directory's name."""
@@ -160,6 +162,8 @@ class JudgePlan(CommandPlan):
     """None for finished runs, which keep their own."""
     version: ChosenVersion
     """Which version of the folder of judgments `out` is; of finished runs nothing is made anew."""
+    written: WrittenFiles = field(default_factory=WrittenFiles)
+    """Where the command's own lines are summed for its summary."""
     restriction: str = ""
     """Why texts of the candidates or of their gold must not be published; "" if they may."""
     only_judges: ClassVar[bool] = True
@@ -685,6 +689,15 @@ def _open_candidates(
             session_notes=session_notes,
         )
         opened.append(stack.enter_context(run_files))
+    # Code of the user's may return what is nested more deeply than a reader accepts.
+    if not plan.custom:
+        for target, run in zip(plan.targets, opened, strict=True):
+            run.on_result = plan.written.follow_results(target.directory / PER_ITEM)
+        group = no_system
+        if journal is not None:
+            group = system_of
+        for run_journal in dict.fromkeys(run.journal for run in opened):
+            plan.written.follow_journal(run_journal, group)
     return opened
 
 

@@ -511,6 +511,8 @@ _COLUMNS: Final = {
 }
 """The columns of `ResultLines` by type."""
 EVERY_COLUMN: Final = tuple(_COLUMNS)
+SUMMARY_COLUMNS: Final = ("offsets", "ids", "scores", "asked", "unknown", "flags")
+"""Those that a summary needs."""
 _LOOKUP_COLUMNS: Final = ("offsets", "ids", "flags", "marks")
 
 
@@ -752,6 +754,43 @@ _CHECKED: Final = ("judge", "answers", "restore_score_100", "error")
 """Fields whose form `read_checked` checks by itself; labels are checked by scoring them."""
 _BATCH: Final = 4096
 """Lines whose numbers are held as Python objects before they go into the columns."""
+
+
+class WrittenResults(ResultsIndex):
+    """The index of a file of judged answers that this process writes from its beginning: complete without reading it.
+
+    A line has the score that was computed from its labels just before: it is not computed again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, columns=SUMMARY_COLUMNS)
+        self.size = 0
+        """Bytes of the lines that were added."""
+        self._added: list[tuple[Any, ...]] = []
+
+    def add(self, line: Line, size: int) -> None:
+        """Add the next line of the file, which has this many bytes."""
+        score = None
+        if "error" not in line:
+            score = line["restore_score_100"]
+        self._added.append(self._row(self.size, size, id_hash(line["id"]), line, score))
+        self.size += size
+        if len(self._added) == _BATCH:
+            self.settle()
+
+    def settle(self) -> None:
+        """Move the lines that were added last into the columns."""
+        if self._added:
+            self._columns.add(*zip(*self._added, strict=True))
+            self._added = []
+
+    def failures(self) -> Iterator[tuple[int, Line]]:
+        """The lines that record failures, with their numbers, read from the file."""
+        import numpy as np
+
+        by_name = dict(zip(self._kept, self._columns.all(), strict=True))
+        for number in np.flatnonzero(by_name["flags"] & _FAILED).tolist():
+            yield number, record_at(self.path, int(by_name["offsets"][number]))
 
 
 class LatestLines:

@@ -233,12 +233,12 @@ def test_lexical_judge_has_one_task_in_flight_next_to_others(tmp_path: Path) -> 
     def lane_of(account: str, name: str, limits: LaneLimits) -> Lane:
         return Lane(name, limits)
 
-    async def main() -> list[int]:
+    async def main() -> tuple[list[int], bool]:
         async with work.opened(KEYS, Events(), lane_of, workers=2) as bench:
-            return list(bench.in_flight)
+            return list(bench.in_flight), bench.is_one_step
 
     # 256 places: one process has 384 in flight, and so has each of two workers, since demand moves between them.
-    assert asyncio.run(main()) == [384, 384, 1]
+    assert asyncio.run(main()) == ([384, 384, 1], True)
 
 
 def test_file_that_is_missing_or_differs_on_a_machine_is_refused(tmp_path: Path) -> None:

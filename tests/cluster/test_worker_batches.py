@@ -11,8 +11,9 @@ from small_cluster import Cluster, SmallWork, World
 from virtual_time import run_virtual
 
 from cts_async.cluster import work, worker
+from cts_async.cluster.limits import Records, Requests
 from cts_async.cluster.work import GoldPacker
-from cts_async.cluster.worker import Setup
+from cts_async.cluster.worker import RemoteJournal, Setup
 from cts_async.errors import StepError
 from cts_async.protocol.answers import Judging, NoAnswer
 from cts_async.protocol.rejudge import PendingVerdict
@@ -90,3 +91,36 @@ def test_turn_ends_at_once_when_half_of_the_tasks_wait_for_the_head(
         assert len(cluster.results()) == 40
         assert cluster.paid_twice() == 0
     assert took_s[0.5] < 0.6 * took_s[100.0]
+
+
+def test_record_of_a_task_of_one_step_travels_with_its_result() -> None:
+    """Nobody answers here: a record that waited for an answer would be the only line of its update."""
+
+    async def main() -> tuple[Records, int]:
+        requests = Requests(lambda: None)
+        journal = RemoteJournal(0, requests, waits=False)
+        async with asyncio.timeout(5):
+            await journal.append({"key": "k1", "ok": True})
+            await journal.append({"key": "k2", "ok": False})
+        assert journal.find("k1") == {"key": "k1", "ok": True}
+        assert journal.find("k2") is None, "a failed step is executed again"
+        return requests.records[0], requests.n_unsent
+
+    lines = [b'{"key":"k1","ok":true}\n', b'{"key":"k2","ok":false}\n']
+    assert asyncio.run(main()) == (Records([], ["k1", None], lines), 0)
+
+
+def test_record_of_a_longer_task_waits_for_the_head() -> None:
+    async def main() -> dict[int, Records]:
+        requests = Requests(lambda: None)
+        journal = RemoteJournal(0, requests, waits=True)
+        appending = asyncio.create_task(journal.append({"key": "k1", "ok": True}))
+        await asyncio.sleep(0)
+        assert requests.n_unsent == 1
+        assert not appending.done()
+        (number,) = requests.records[0].numbers
+        requests.answer({number: None}, (), 0.0)
+        await appending
+        return requests.records
+
+    assert asyncio.run(main()) == {0: Records([1], ["k1"], [b'{"key":"k1","ok":true}\n'])}

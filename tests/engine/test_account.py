@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
-from virtual_time import in_virtual_time
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from virtual_time import in_virtual_time, run_virtual
 
 from cts_async.engine.account import Account, LaneLimits
 
@@ -16,7 +21,7 @@ async def test_permit_used_late_counts_from_its_latest_time() -> None:
     account = Account(LaneLimits(requests_per_min=60, kind="sliding"), SLACK_S)
     permits = [account.take(0.0, 0.0, by=SLACK_S) for _ in range(60)]
     assert not account.has_room(0.0)
-    account.redate(permits[0], 0.1)
+    account.redate(permits[0].sent_at, 0.1, permits[:1])
     account.give_back(permits[1])
     assert account.has_room(0.0), "one was never sent"
     account.take(0.2, 0.0, by=0.2 + SLACK_S)
@@ -36,3 +41,43 @@ async def test_bucket_reserves_capacity_for_permits_used_late() -> None:
         account.take(0.0, 0.0, by=SLACK_S)
         sent += 1
     assert sent == 59
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    kind=st.sampled_from(["sliding", "bucket", "auto"]),
+    batches=st.lists(st.lists(st.integers(0, 300), min_size=1, max_size=12), min_size=1, max_size=6),
+    pause_s=st.sampled_from([0.0, 1.0, 20.0]),
+)
+def test_permits_taken_together_are_those_taken_one_by_one(
+    kind: Any, batches: Sequence[Sequence[int]], pause_s: float
+) -> None:
+    limits = LaneLimits(requests_per_min=40, tokens_per_min=3_000, kind=kind)
+
+    async def main() -> None:
+        together, singly = Account(limits, SLACK_S), Account(limits, SLACK_S)
+        for tokens in batches:
+            now = asyncio.get_running_loop().time()
+            permits = together.take_together(now, tokens, now + SLACK_S, [0.0] * len(tokens))
+            # None is taken where they do not all fit, or one might be a probe.
+            if permits:
+                alone = [singly.take(now, amount, by=now + SLACK_S) for amount in tokens]
+                for permit, single in zip(permits, alone, strict=True):
+                    assert permit.rooms == pytest.approx(single.rooms)
+                    assert (permit.number, permit.tokens) == (single.number, single.tokens)
+                    assert (permit.sent_at, permit.probes) == (single.sent_at, single.probes)
+                together.redate(permits[0].sent_at, now + 0.25, permits)
+                for single in alone:
+                    singly.redate(single.sent_at, now + 0.25, [single])
+            for amount in (0, 100, 300, 1_000, 3_000):
+                assert together.has_room(amount) == singly.has_room(amount)
+            await asyncio.sleep(pause_s)
+
+    run_virtual(main)
+
+
+@in_virtual_time
+async def test_paced_permits_are_not_taken_together() -> None:
+    account = Account(LaneLimits(requests_per_min=6_000, kind="paced"))
+    assert account.take_together(0.0, [0.0, 0.0], 0.1, [0.0, 0.0]) == []
+    assert account.sent == 0

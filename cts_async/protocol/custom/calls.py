@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
@@ -46,7 +46,8 @@ from cts_async.llm.params import params_problem, uncounted_bytes
 from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, QuestionList, ShortPhrase, YesNo
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, last_line
-from cts_async.protocol.custom.wire import View, response_of, shown_value, trace_of, view_json
+from cts_async.protocol.custom.wire import View, nuggets_json, response_of, shown_value, trace_of, view_json
+from cts_async.protocol.judge import NuggetBriefs
 from cts_async.protocol.views import (
     AnswererView,
     AskingView,
@@ -57,7 +58,7 @@ from cts_async.protocol.views import (
     SearchView,
     TurnView,
 )
-from cts_async.records import Answer, Ask, AskLog, AskRules, Judgment, Source, Trace, Turn
+from cts_async.records import Answer, Ask, AskLog, AskRules, Judgment, Nugget, Source, Trace, Turn, value
 from cts_async.search.asking import MAX_QUESTION_CHARS, AskSession, Injection, NoQuestionsLeft, User
 from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import Tools, host_of, read_hits, read_page, reason_of
@@ -453,12 +454,14 @@ class CustomPlayer:
     ) -> None:
         self.player, self.replays = player, Replays()
         self._perform, self._host, self._lane, self._policy = perform, host, lane, policy
-        self._identity, self._pid = player.identity, os.getpid()
+        self._identity = _sorted_json(player.identity)
+        self._pid = os.getpid()
         self._folder: str | None = None
         """Where this process is at home, for a function, which may change its working directory."""
         if player.kind == "function":
             self._folder = os.getcwd()
         self._deadlines = Deadlines(player.name, player.timeout_s)
+        self._briefs = NuggetBriefs(_brief_of)
         self.exact_unknown = False
         """Whether only the word itself is `unknown`, as in a run as published."""
 
@@ -481,7 +484,7 @@ class CustomPlayer:
         form: Expect[Answer] = ShortPhrase(exact=self.exact_unknown)
         if view.replies == "yes-no":
             form = YesNo()
-        return await self._ask(ctx, step, view, form, on_record=("fused_query",))
+        return await self._ask(ctx, step, view, form, on_record="fused_query")
 
     async def rewrite(self, ctx: Context, view: RewriterView) -> str:
         """The rewritten query."""
@@ -494,10 +497,16 @@ class CustomPlayer:
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         """The label of every nugget."""
-        expect = _coverage_list(tuple([nugget.id for nugget in view.nuggets]))
-        on_record = ("query", "nuggets", "candidate_answer")
+        brief = self._briefs.get(view.nuggets)
+        # Sorted by name, as `step_key` writes them.
+        fields = {"candidate_answer": view.candidate_answer, "nuggets": brief.data, "query": view.query}
+        data = orjson.Fragment(orjson.dumps(fields))
         label = self.player.label
-        labels = await self._ask(ctx, f"judge/{label}", view, expect, on_record=on_record, shared=True)
+        name = f"judge/{label}"
+        # The run's data and results have all these texts already.
+        request = {"custom": label, "on_record": step_key(data)[:16]}
+        decode = self._decoder(ctx, name, brief.expect)
+        labels = await ctx.step(self._step(ctx, name, view, data, request, decode, shared=True))
         return Judgment(label, labels)
 
     async def search(
@@ -516,7 +525,10 @@ class CustomPlayer:
         new_session: Callable[[], AskSession] | None = None
         if isinstance(view, AskingView) and user is not None:
             new_session = partial(AskSession, user, AskRules(view.max_asks, view.min_asks, view.replies))
-        step = self._step(ctx, "search", view, partial(_checked_answer, view), new_session=new_session)
+        fields = view_json(view)
+        request = {"custom": self.player.label, "view": fields}
+        decode = partial(_checked_answer, view)
+        step = self._step(ctx, "search", view, _sorted_json(fields), request, decode, new_session=new_session)
         try:
             response = await ctx.step(step)
         except UserFailed as failed:
@@ -531,15 +543,19 @@ class CustomPlayer:
         return trace_of(response, turns, int(response.get("model_calls", 0)), asked)
 
     def _ask(
-        self,
-        ctx: Context,
-        step: str,
-        view: View,
-        expect: Expect[T],
-        *,
-        on_record: Sequence[str] = (),
-        shared: bool = False,
+        self, ctx: Context, step: str, view: View, expect: Expect[T], *, on_record: str = ""
     ) -> Coroutine[Any, Any, T]:
+        """Call the role with a view; of its field `on_record`, which the run's data have, a digest is recorded."""
+        fields = view_json(view)
+        data = _sorted_json(fields)
+        request: dict[str, Any] = {"custom": self.player.label, "view": fields}
+        if on_record:
+            request["on_record"] = step_key({on_record: fields.pop(on_record)})[:16]
+        return ctx.step(self._step(ctx, step, view, data, request, self._decoder(ctx, step, expect)))
+
+    def _decoder(self, ctx: Context, step: str, expect: Expect[T]) -> Callable[[Mapping[str, Any]], T]:
+        """Return what reads a recorded response of this form."""
+
         def decode(response: Mapping[str, Any]) -> T:
             text = response["text"]
             try:
@@ -554,21 +570,21 @@ class CustomPlayer:
                 ctx.further[step] = response["further"]
             return parsed
 
-        return ctx.step(self._step(ctx, step, view, decode, on_record=on_record, shared=shared))
+        return decode
 
     def _step(
         self,
         ctx: Context,
         step: str,
         view: View,
+        data: orjson.Fragment,
+        request: Mapping[str, Any],
         decode: Callable[[Mapping[str, Any]], T],
         *,
-        on_record: Sequence[str] = (),
         shared: bool = False,
         new_session: Callable[[], AskSession] | None = None,
     ) -> Step[T]:
-        fields = view_json(view)
-        data = orjson.Fragment(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))  # as step_key writes it
+        """The durable step of one call; `data` is the view as JSON, which determines it, sorted by name."""
         unusable: list[UnusableOutput] = []
         earlier: Call | None = None
 
@@ -591,17 +607,6 @@ class CustomPlayer:
             earlier = call = Call(self._host, ctx, step, len(unusable), session)
             return Executed(await self._response(call, view))
 
-        request: dict[str, Any] = {"custom": self.player.label}
-        recorded_fields = fields
-        if on_record:
-            recorded_fields = {name: value for name, value in fields.items() if name not in on_record}
-        if recorded_fields:
-            request["view"] = recorded_fields
-        if on_record:  # the run's data have these texts already
-            texts: Any = data
-            if recorded_fields:
-                texts = {name: fields[name] for name in on_record}
-            request["on_record"] = step_key(texts)[:16]
         # Equal questions to a judge are asked once, whatever the instance (`shared`).
         instance = None if shared else ctx.job.id
         return Step(
@@ -664,9 +669,22 @@ class CustomPlayer:
         return response
 
 
-@lru_cache(maxsize=1024)  # most gold names its nuggets alike: n1, n2, ...
-def _coverage_list(ids: tuple[str, ...]) -> CoverageList:
-    return CoverageList(ids)
+def _sorted_json(json_value: Any) -> orjson.Fragment:
+    """A value as JSON as `step_key` writes it."""
+    return orjson.Fragment(orjson.dumps(json_value, option=orjson.OPT_SORT_KEYS))
+
+
+@value
+class _Brief:
+    """Nuggets as a judge's view has them, as JSON, and the form of its reply."""
+
+    data: orjson.Fragment
+    expect: CoverageList
+
+
+def _brief_of(nuggets: tuple[Nugget, ...]) -> _Brief:
+    ids = tuple([nugget.id for nugget in nuggets])
+    return _Brief(_sorted_json(nuggets_json(nuggets)), CoverageList(ids))
 
 
 def _recorded_asks(response: Mapping[str, Any]) -> AskLog:

@@ -38,7 +38,7 @@ from cts_async.protocol.views import (
     RewriterView,
     SearchView,
 )
-from cts_async.records import AskLog, Source, ToolFailure, ToolUse, Trace, Turn
+from cts_async.records import AskLog, Nugget, Source, ToolFailure, ToolUse, Trace, Turn
 
 View = ClarifierView | AnswererView | RewriterView | SearchView | JudgeView
 
@@ -92,10 +92,13 @@ def view_json(view: View) -> dict[str, Any]:
         case SearchView():
             return {"query": view.query}
         case JudgeView():
-            nuggets = [
-                {"id": nugget.id, "text": nugget.text, "weight": nugget.weight} for nugget in view.nuggets
-            ]
+            nuggets = nuggets_json(view.nuggets)
             return {"query": view.query, "nuggets": nuggets, "candidate_answer": view.candidate_answer}
+
+
+def nuggets_json(nuggets: Iterable[Nugget]) -> list[dict[str, Any]]:
+    """Nuggets as a judge's view has them."""
+    return [{"id": nugget.id, "text": nugget.text, "weight": nugget.weight} for nugget in nuggets]
 
 
 def _pair_lists(pairs: Iterable[tuple[str, str]]) -> list[list[str]]:
@@ -164,6 +167,11 @@ def response_of(role: RoleName, value: Any) -> dict[str, Any]:
     has is stored as `further`. There is no key in it, and no half of a surrogate pair, with which cut texts may end.
     Raises UnusableOutput for a value of the wrong type.
     """
+    if role == "judge":
+        labels = _usual_labels(value)
+        # A text with a key in it is cleaned below, as everything else is.
+        if labels is not None and len(labels) <= MAX_TEXT and SECRETS.body(labels, good=True) is labels:
+            return {"text": labels.decode()}
     further: dict[str, Any] = {}
     if _is_object(role, value):
         further = further_fields(value, _NOT_FURTHER | {FIELDS[role]})
@@ -260,13 +268,11 @@ def _labels(value: Any) -> list[dict[str, str]]:
         pairs = list(value.items())
     if not isinstance(pairs, list | tuple):
         raise _wrong_type("the label of each nugget by its id", value)
-    labels = _plain_labels(pairs)
-    if labels is not None:
-        return labels
-    labels = []
+    labels: list[dict[str, str]] = []
     for pair in pairs:
         id = label = None
-        if isinstance(pair, Mapping):
+        # Of dicts, as nearly all are, no look into the classes of mappings is needed.
+        if type(pair) is dict or isinstance(pair, Mapping):
             id, label = pair.get("id"), pair.get("coverage")
         elif isinstance(pair, list | tuple) and len(pair) == 2:
             id, label = pair
@@ -276,14 +282,28 @@ def _labels(value: Any) -> list[dict[str, str]]:
     return labels
 
 
-def _plain_labels(pairs: Sequence[Any]) -> list[dict[str, str]] | None:
-    """Labels that are objects of JSON, as nearly all are; None where one is anything else."""
-    for pair in pairs:
-        if type(pair) is not dict or "id" not in pair or "coverage" not in pair:
-            return None
-        if type(pair["id"]) is not str or type(pair["coverage"]) is not str:
-            return None
-    return [{"id": pair["id"], "coverage": pair["coverage"]} for pair in pairs]
+_USUAL_LABELS: Final = re.compile(rb'\{"results":\[(?:\{"id":"[^"\\]*+","coverage":"[^"\\]*+"\},?)*+\]\}')
+"""Labels as objects of two texts in this order, as orjson writes them."""
+_PLAIN_TYPES: Final = (
+    orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
+)
+"""Objects that are texts or objects only to orjson are no labels."""
+
+
+def _usual_labels(value: Any) -> bytes | None:
+    """The JSON of a list of objects that have an id and a label alone, as nearly all judges return it; else None.
+
+    Looking at the JSON takes a fraction of the time of looking at each object.
+    """
+    if type(value) is not list:
+        return None
+    try:
+        labels = orjson.dumps({"results": value}, option=_PLAIN_TYPES)
+    except TypeError:
+        return None
+    if _USUAL_LABELS.fullmatch(labels) is None:
+        return None
+    return labels
 
 
 def _agent_response(value: Any) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import orjson
 import pytest
 
 from cts_async.errors import UnusableOutput
+from cts_async.llm.redact import Redactor
+from cts_async.protocol.custom import wire
 from cts_async.protocol.custom.wire import reply_value, response_of
 
 
@@ -25,6 +27,32 @@ from cts_async.protocol.custom.wire import reply_value, response_of
 def test_labels_are_read_in_each_shape(value: Any) -> None:
     text = response_of("judge", value)["text"]
     assert orjson.loads(text) == {"results": [{"id": "N1", "coverage": "full"}]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [{"id": 'N"1\n', "coverage": "full"}, {"id": "N2", "coverage": "Ganz – voll"}],
+        [{"coverage": "full", "id": 'N"1\n'}, {"id": "N2", "coverage": "Ganz – voll", "reason": ["clear"]}],
+        [('N"1\n', "full"), ("N2", "Ganz – voll")],
+    ],
+)
+def test_equal_labels_are_stored_as_the_same_text(value: Any) -> None:
+    text = '{"results":[{"id":"N\\"1\\n","coverage":"full"},{"id":"N2","coverage":"Ganz – voll"}]}'
+    assert response_of("judge", value) == {"text": text}
+
+
+class Text(str):
+    """A text to Python, and to its JSON."""
+
+
+@pytest.mark.parametrize("label", ["full", Text("full")])
+def test_key_in_a_label_is_taken_out(label: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    secrets = Redactor()
+    secrets.add("sk-0123456789abcdef")
+    monkeypatch.setattr(wire, "SECRETS", secrets)
+    value = [{"id": "sk-0123456789abcdef", "coverage": label}]
+    assert response_of("judge", value) == {"text": '{"results":[{"id":"(key)","coverage":"full"}]}'}
 
 
 def test_wrong_reply_of_many_fields_is_one_short_line() -> None:
