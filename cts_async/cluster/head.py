@@ -464,7 +464,7 @@ class Head:
 
     def _ended_tasks(self, entry: _WorkerEntry, update: WorkerUpdate) -> list[tuple[Task, FinishedTask]]:
         """Record what tasks have ended, and return them; those that the worker did not have any more count as not."""
-        seqs = [seq for seq, _, _ in update.ended]
+        seqs = [seq for seq, _, _, _ in update.ended]
         tasks: dict[int, Task] = {}
         n_held = 0
         for leases in self._streams:
@@ -475,7 +475,7 @@ class Head:
         self._n_ended += len(tasks)
         ended = []
         for finished in update.ended:
-            seq, _, _ = finished
+            seq, _, _, _ = finished
             if seq in tasks:
                 ended.append((tasks[seq], finished))
         return ended
@@ -522,7 +522,7 @@ class Head:
     async def _write(self, ended: Iterable[tuple[Task, FinishedTask]]) -> None:
         results: defaultdict[int, list[bytes]] = defaultdict(list)
         verdicts: defaultdict[tuple[int, str], list[bytes]] = defaultdict(list)
-        for task, (_, ended_lines, _) in ended:
+        for task, (_, _, ended_lines, _) in ended:
             for judge, line in ended_lines:
                 if judge is None:
                     results[task.run].append(line)
@@ -545,8 +545,8 @@ class Head:
                 self._events.emit_ends(ends)
                 ends = []
             self._pass_on_other(event)
-        for task, (_, _, failure) in ended:
-            ends.append(JobEnded(task.group, task.id, failure))
+        for task, (_, id, _, failure) in ended:
+            ends.append(JobEnded(task.group, id, failure))
         if ends:
             self._events.emit_ends(ends)
 

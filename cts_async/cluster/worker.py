@@ -126,9 +126,9 @@ class Lookup:
     notes: Any = None
 
 
-FinishedTask = tuple[int, tuple[tuple[str | None, bytes], ...], StepError | None]
-"""The `seq` of a task that has ended, its lines, each with the judge that it names (`run_files.EndedLines`), and why it
-failed. A tuple: of these, an object each would be much of what an update costs the head."""
+FinishedTask = tuple[int, str, tuple[tuple[str | None, bytes], ...], StepError | None]
+"""The `seq` of a task that has ended, its id as the worker knows it, its lines, each with the judge that it names
+(`run_files.EndedLines`), and why it failed. A tuple: an object for each would be much of an update's cost."""
 
 
 @value
@@ -292,6 +292,7 @@ class Worker:
     def _job(self, task: Task) -> Job:
         assert self._opened_work is not None, "its runner asks for jobs"
         work, run = self._opened_work, task.run
+        task = work.read(task)
         journal = self._journals.get(run)
         if journal is None:
             journal = self._journals[run] = RemoteJournal(run, self.requests, waits=not work.is_one_step)
@@ -302,7 +303,7 @@ class Worker:
             for judge, line in work.lines_of(task, ended):
                 lines.append((judge, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)))
             failure = ended if isinstance(ended, StepError) else None
-            self._ended.append((task.seq, tuple(lines), failure))
+            self._ended.append((task.seq, task.id, tuple(lines), failure))
             self._end_turn_soon()
 
         is_shared = task.question != 0

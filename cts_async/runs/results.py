@@ -34,6 +34,7 @@ from cts_async.records import (
     Instance,
     Judgment,
     Nugget,
+    NuggetMemo,
     Outcome,
     ToolUse,
     Trace,
@@ -188,8 +189,7 @@ def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
     if judgment is None:
         return {"judge": None, "nuggets": None, "restore_score_100": None}
     label_by_id = dict(judgment.coverage)
-    ids = tuple([nugget.id for nugget in nuggets])
-    weights = tuple([nugget.weight for nugget in nuggets])
+    ids, weights = _IDS_AND_WEIGHTS.get(nuggets)
     labels = tuple([label_by_id[id] for id in ids])
     labelled = [
         {"id": id, "weight": weight, "coverage": label}
@@ -197,6 +197,13 @@ def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
     ]
     score = score_of_labels(weights, labels)
     return {"judge": judgment.judge, "nuggets": labelled, "restore_score_100": score}
+
+
+def _ids_and_weights(nuggets: tuple[Nugget, ...]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    return tuple([nugget.id for nugget in nuggets]), tuple([nugget.weight for nugget in nuggets])
+
+
+_IDS_AND_WEIGHTS: Final = NuggetMemo(_ids_and_weights)
 
 
 def answer_digest(query: str, answer: str) -> str:
