@@ -120,13 +120,22 @@ class Journal:
         if record["ok"]:
             self._recent[record["key"]] = offset
 
-    async def append_lines(self, lines: Sequence[bytes], keys: Sequence[str | None]) -> None:
+    async def append_lines(
+        self,
+        lines: Sequence[bytes],
+        keys: Sequence[str | None],
+        records: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         """Append steps that other processes have executed: lines in a journal's form, in one write.
 
         `keys` are those of the lines, None for a step that failed: whoever made a line need not have it parsed again.
+        `records` is what `on_append` gets of the lines, if it gets anything.
         """
         if not lines:
             return
+        if self.on_append is not None:
+            for record, line in zip(records, lines, strict=False):
+                self.on_append(record, len(line))
         begin = await self._log.append_lines(b"".join(lines))
         # One offset more than there are lines: the end of the last one.
         begins = accumulate(map(len, lines), initial=begin)

@@ -207,9 +207,17 @@ class RunFiles(RecordedWork):
         """Whether a step may be finished already: in the journal, or in that of another run."""
         return len(self.journal) > 0 or self.source is not None
 
-    async def add_lines(self, judge: str | None, lines: Sequence[bytes]) -> None:
-        """Append serialized lines of other processes: a judge's judgments, or results where `judge` is None."""
+    async def add_lines(
+        self, judge: str | None, lines: Sequence[bytes], results: Sequence[Line] = ()
+    ) -> None:
+        """Append serialized lines of other processes: a judge's judgments, or results where `judge` is None.
+
+        `results` is what `on_result` gets of the lines, if it gets anything.
+        """
         if judge is None:
+            if self.on_result is not None:
+                for result, line in zip(results, lines, strict=False):
+                    self.on_result(result, len(line))
             await self._results.put_lines(b"".join(lines))
         else:
             await self._log(judge).append_lines(b"".join(lines))

@@ -187,6 +187,30 @@ class Spent:
         return math.fsum(costs), tuple(unpriced)
 
 
+_SUMMED: Final = (
+    "instance",
+    "step",
+    "ok",
+    "model",
+    "attempts",
+    "latency_s",
+    "failed_attempts",
+    "usage",
+    "reused",
+)
+_SERVED: Final = ("served_model", "dropped", "served_tier")
+
+
+def summed_part(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A verdict's step with no more than `Spent.add` counts of it: without its texts."""
+    response = record.get("response")
+    if type(response) is not dict or "cut_prompt" in response:
+        return record
+    part = {name: record[name] for name in _SUMMED if name in record}
+    part["response"] = {name: response.get(name) for name in _SERVED}
+    return part
+
+
 def _paraphrases_unknown(record: Mapping[str, Any]) -> bool:
     response = record.get("response")
     if not record.get("ok") or not isinstance(response, dict):

@@ -763,6 +763,21 @@ _BATCH: Final = 4096
 """Lines whose numbers are held as Python objects before they go into the columns."""
 
 
+_SUMMED: Final = frozenset({"id", "judge", "error", "restore_score_100"})
+
+
+def summed_part(line: Line) -> Line:
+    """The result of a judge with no more than `WrittenResults.add` counts of it: without its texts."""
+    part = {name: value for name, value in line.items() if name in _SUMMED}
+    # Of these it counts whether they are there.
+    if line.get("nuggets") is not None:
+        part["nuggets"] = []
+    answer = line.get("answer")
+    if isinstance(answer, str):
+        part["answer"] = answer[:1]
+    return part
+
+
 class WrittenResults(ResultsIndex):
     """The index of a file of judged answers that this process writes from its beginning: complete without reading it.
 

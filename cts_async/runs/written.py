@@ -2,8 +2,8 @@
 
 Only files that the process began, and to which nobody else has added a byte, are known in this way; all others are read
 as ever. So the summary is that of the files, whatever happened: a line that the disk refused, a file that another
-process replaced, a run that is resumed, and lines of a cluster's workers all leave a file of another length than was
-noted here.
+process replaced, a run that is resumed, and lines that a cluster copied from another run all leave a file of another
+length than was noted here.
 """
 
 from __future__ import annotations

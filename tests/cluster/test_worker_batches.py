@@ -109,7 +109,8 @@ def test_record_of_a_task_of_one_step_travels_with_its_result() -> None:
         return requests.records[0], requests.n_unsent
 
     lines = [b'{"key":"k1","ok":true}\n', b'{"key":"k2","ok":false}\n']
-    assert asyncio.run(main()) == (Records([], ["k1", None], lines), 0)
+    summed = [{"key": "k1", "ok": True}, {"key": "k2", "ok": False}]
+    assert asyncio.run(main()) == (Records([], ["k1", None], lines, summed), 0)
 
 
 def test_record_of_a_longer_task_waits_for_the_head() -> None:
