@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, Final, Literal, TypeAlias, TypeVar, dataclass_transform
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar, dataclass_transform
 from unicodedata import category
 
 from cts_async.errors import StepError
@@ -117,6 +117,29 @@ class Nugget:
     text: str
     weight: float
     source_ids: tuple[str, ...] = ()
+
+
+MAX_REMEMBERED: Final = 4096
+"""Tuples of nuggets of which something is remembered: each takes a few kilobytes at most."""
+
+
+class NuggetMemo(Generic[T]):
+    """What is made of nuggets, once for each tuple: many answers are judged by the very same one."""
+
+    def __init__(self, make: Callable[[tuple[Nugget, ...]], T]) -> None:
+        self._make = make
+        self._made: dict[int, tuple[tuple[Nugget, ...], T]] = {}
+        """By identity of the tuple, kept so that it stays its own: hashing nuggets takes as long as most of this."""
+
+    def get(self, nuggets: tuple[Nugget, ...]) -> T:
+        """What is made of these nuggets."""
+        entry = self._made.get(id(nuggets))
+        if entry is None:
+            if len(self._made) >= MAX_REMEMBERED:
+                self._made.clear()
+            entry = nuggets, self._make(nuggets)
+            self._made[id(nuggets)] = entry
+        return entry[1]
 
 
 @value

@@ -14,7 +14,28 @@ NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-
 NONE_FOUND: Final = (
     "no Chromium: apt-get install chromium (as .ci/run does), or name a browser's program in CHROMIUM"
 )
+FEATURES_OFF: Final = (
+    "AimEnabled",
+    "AvoidCorsURLLoaderRestartOnRedirect",
+    "AvoidUnnecessaryBeforeUnloadCheckSync",
+    "DestroyProfileOnBrowserClose",
+    "HttpsFirstBalancedModeAutoEnable",
+    "HttpsUpgrades",
+    "LensOverlay",
+    "MediaRouter",
+    "NetworkTimeServiceQuerying",
+    "OptimizationHints",
+    "PaintHolding",
+    "PreconnectToSearch",
+    "TcpPortRandomizationWin",
+    "ThirdPartyStoragePartitioning",
+    "WebUIOmniboxAimPopup",
+    "WebUIOmniboxPopup",
+)
+"""What playwright turns off, since only the last such flag counts; and the two pages that Chromium loads behind the
+address bar of each window, for as much CPU time as one of ours takes."""
 FLAGS: Final = (
+    f"--disable-features={','.join(FEATURES_OFF)}",
     "--headless",
     "--no-sandbox",
     "--disable-gpu",

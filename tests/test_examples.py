@@ -18,12 +18,15 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "tests" / "examples"
 COPIED = ("cts_async", "tests", "data", "docs", "prompts")
 GOLDEN_COMMANDS = ("diagnose", "report", "data-list", "models")
+TESTS = [str(path.relative_to(EXAMPLES)) for path in sorted((EXAMPLES / "tests").rglob("test_*.py"))]
+"""The tests of the examples themselves."""
 SUITES = {
     "layers and lists": (
         *("tests/test_layering.py", "tests/test_plugins.py", "tests/datasets/test_kinds.py"),
         *("tests/cli/test_cli_data.py", "tests/cli/test_cli_models.py", "tests/llm/test_catalog.py"),
     ),
-    "tables and goldens": (
+    "their own, tables and goldens": (
+        *TESTS,
         "tests/tables/test_diagnosis.py",
         *(
             f"tests/test_golden_runs.py::test_command_prints_and_writes_what_0_7_0_did[{command}]"
@@ -31,7 +34,8 @@ SUITES = {
         ),
     ),
 }
-"""The suites that see what has been added; in two processes, as a test may take 200 s at most."""
+"""What tests the examples, and the suites that see what has been added: in two processes, as a test may take 200 s at
+most, and no more, as each imports everything."""
 
 
 @pytest.fixture(scope="module")
@@ -72,20 +76,11 @@ def python(copy: Path, *words: str) -> None:
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
 
 
-def run_tests(copy: Path, *tests: str) -> None:
-    python(copy, "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *tests)
-
-
 def test_examples_are_typed_as_the_package_is(copy: Path) -> None:
     python(copy, "mypy")
 
 
-def test_examples_pass_their_tests(copy: Path) -> None:
-    tests = [str(path.relative_to(EXAMPLES)) for path in sorted((EXAMPLES / "tests").rglob("test_*.py"))]
-    assert tests
-    run_tests(copy, *tests)
-
-
 @pytest.mark.parametrize("suites", SUITES.values(), ids=SUITES)
-def test_examples_break_no_other_test(copy: Path, suites: tuple[str, ...]) -> None:
-    run_tests(copy, *suites)
+def test_examples_pass_their_tests_and_break_no_other(copy: Path, suites: tuple[str, ...]) -> None:
+    assert TESTS
+    python(copy, "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *suites)

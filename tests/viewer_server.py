@@ -20,7 +20,7 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from cts_async.viewer import app, library, pages
+from cts_async.viewer import app, leaderboards, library, pages
 from cts_async.viewer.app import runner_of
 from cts_async.viewer.library import Library
 
@@ -103,9 +103,15 @@ def _events(response: http.client.HTTPResponse) -> Iterator[tuple[str, Any]]:
             yield kind, json.loads(value)
 
 
+async def compute_here(subject: str, paths: Mapping[str, str]) -> Any:
+    """Compute a leaderboard or a difference without a child process, which takes a second to start."""
+    return json.loads(await asyncio.to_thread(leaderboards.numbers_of, subject, paths))
+
+
 @contextmanager
-def viewer(root: Path) -> Iterator[Asker]:
-    """Serve `root` until the block ends."""
+def viewer(root: Path, *, computes_here: bool = False) -> Iterator[Asker]:
+    """Serve `root` until the block ends. With `computes_here` leaderboards are computed without child processes."""
+    compute = compute_here if computes_here else leaderboards._compute_in_child
     sock = socket.create_server(("127.0.0.1", 0))
     port = int(sock.getsockname()[1])
     loop = asyncio.new_event_loop()
@@ -125,6 +131,7 @@ def viewer(root: Path) -> Iterator[Asker]:
         patch.object(library, "FOUND_S", 0.02),
         patch.object(library, "COUNT_S", TIMEOUT_S),
         patch.object(pages, "FIRST_S", TIMEOUT_S),
+        patch.object(leaderboards, "_compute_in_child", compute),
     ):
         thread.start()
         try:

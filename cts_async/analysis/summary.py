@@ -33,19 +33,21 @@ from cts_async.runs.journal import Spent, spent_of
 from cts_async.runs.manifest import ORIG, Manifest, require_manifest
 from cts_async.runs.recovery import asked_in_journal, lost_answers
 from cts_async.runs.results import (
+    SUMMARY_COLUMNS,
     Fingerprint,
     Line,
     ResultsIndex,
+    WrittenResults,
     about_same,
     failed,
     judged_fingerprint,
     no_fingerprint,
     stated_confidence,
 )
+from cts_async.runs.written import WrittenFiles
 
 # --- The lines of a results file or a judge's file that count, in columns
 
-_SUMMARY_COLUMNS: Final[tuple[str, ...]] = ("offsets", "ids", "scores", "asked", "unknown", "flags")
 _CODES: Final = {label: code for code, label in enumerate(LABELS)}
 
 
@@ -54,17 +56,32 @@ class ResultColumns:
 
     `mark` identifies the answer that a verdict is about, in 8 bytes more unless `no_fingerprint`. `labels` keeps the
     labels of nuggets, too: 16 bytes a line and one per nugget. The columns are in the order of the file, or `by_id`,
-    which takes all ids into memory while they are sorted.
+    which takes all ids into memory while they are sorted. A file that this process has `written`, and of which no more
+    than numbers is wanted, is not read again.
     """
 
-    def __init__(self, path: Path, mark: Fingerprint, *, labels: bool = False, by_id: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        mark: Fingerprint,
+        *,
+        labels: bool = False,
+        by_id: bool = False,
+        written: WrittenResults | None = None,
+    ) -> None:
         self.path = path
         seen = _Extras(labels=labels, names=by_id)
-        columns = _SUMMARY_COLUMNS
-        if mark is not no_fingerprint:
-            columns += ("marks",)
-        index = ResultsIndex(path, mark, columns=columns)
-        index.read_checked(seen.add)
+        index: ResultsIndex
+        if written is None or labels or by_id or mark is not no_fingerprint:
+            columns: tuple[str, ...] = SUMMARY_COLUMNS
+            if mark is not no_fingerprint:
+                columns += ("marks",)
+            index = ResultsIndex(path, mark, columns=columns)
+            index.read_checked(seen.add)
+        else:
+            index = written
+            for number, line in written.failures():
+                seen.add(number, line)
         # By its path within the run's directory, since a run has a file of each further judge.
         name = path.name
         if path.parent.name == JUDGMENTS:
@@ -464,20 +481,29 @@ class RunSummary:
         return self.manifest.system
 
 
-def summarise_runs(directories: Iterable[Path]) -> list[RunSummary]:
-    """Summarise each directory that has a manifest; a journal that several share is read once."""
+def summarise_runs(directories: Iterable[Path], written: WrittenFiles | None = None) -> list[RunSummary]:
+    """Summarise each directory that has a manifest; a journal that several share is read once.
+
+    What this process has `written` need not be read again.
+    """
     journals: dict[Path, Mapping[str, Spent]] = {}
+    if written is not None:
+        journals = written.spent()
     summaries: list[RunSummary] = []
     for directory in directories:
         if (directory / MANIFEST).is_file():
-            summaries.append(summarise_run(directory, journals))
+            summaries.append(summarise_run(directory, journals, written))
     return summaries
 
 
-def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | None = None) -> RunSummary:
+def summarise_run(
+    directory: Path,
+    journals: dict[Path, Mapping[str, Spent]] | None = None,
+    written: WrittenFiles | None = None,
+) -> RunSummary:
     """Summarise a run directory, or one of judged candidates. Raises InputError if it is not a run.
 
-    `journals` holds the calls by system of the journals that were read before.
+    `journals` holds the calls by system of the journals that were read before; `written` as in `summarise_runs`.
     """
     manifest = require_manifest(directory)
     if journals is None:
@@ -492,7 +518,10 @@ def summarise_run(directory: Path, journals: dict[Path, Mapping[str, Spent]] | N
     if files and (candidates or several_judges):
         # With several judges also to count distinct answers: some of a run's answers are the same, and were judged once.
         mark = judged_fingerprint
-    lines = ResultColumns(directory / results, mark, labels=several_judges, by_id=by_id)
+    own_lines: WrittenResults | None = None
+    if written is not None:
+        own_lines = written.results(directory / results)
+    lines = ResultColumns(directory / results, mark, labels=several_judges, by_id=by_id, written=own_lines)
     n_expected = max(manifest.n_expected, lines.n)
     if not candidates and lines.n_failed:
         lines.add_asked(directory / STEPS)

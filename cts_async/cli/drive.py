@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from cts_async.protocol.plan import CommandPlan
     from cts_async.protocol.versions import ChosenVersion
     from cts_async.records import Caveat
+    from cts_async.runs.written import WrittenFiles
 
 Plan = TypeVar("Plan", bound="CommandPlan")
 Run = Callable[[Plan, Mapping[str, str], Events], Awaitable[None]]
@@ -136,16 +137,19 @@ def _logs(
         yield subscribers
 
 
-def summarise(directories: Iterable[Path]) -> tuple[list[RunSummary], list[dict[str, Any]]]:
+def summarise(
+    directories: Iterable[Path], written: WrittenFiles | None = None
+) -> tuple[list[RunSummary], list[dict[str, Any]]]:
     """Summarise the runs that were begun, and write each summary.json: summaries, and the rows that `--json` prints.
 
+    What this process has `written` itself need not be read again.
     Raises RunStopped where a file cannot be read or written: the runs are made, and the same command summarises them.
     """
     from cts_async.analysis.summary import summarise_runs
     from cts_async.tables.summary import write_summary
 
     try:
-        summaries = summarise_runs(directories)
+        summaries = summarise_runs(directories, written)
         rows = []
         for summary in summaries:
             row: dict[str, Any] = {"run": str(summary.directory), "system": summary.label}

@@ -183,7 +183,7 @@ def _judge(config: JudgeConfig, ray: str | None, workers: int | None, *, quiet: 
     groups = [_group(plan, judge) for judge in plan.judges]
     used = list(plan.specs.values())
     stopped = drive(run_judging, plan, groups, used, quiet=quiet, ray=ray, workers=workers)
-    summaries, rows = summarise(plan.directories())
+    summaries, rows = summarise(plan.directories(), plan.written)
     if stopped and not summaries:  # it stopped before the first file was made
         raise stopped
     if as_json and len(plan.targets) > 1:

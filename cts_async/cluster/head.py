@@ -58,6 +58,7 @@ from cts_async.protocol.rejudge import JudgePlan, open_verdicts
 from cts_async.protocol.run import open_budget, open_runs
 from cts_async.protocol.run_files import RunFiles, SessionNotes
 from cts_async.protocol.systems import System
+from cts_async.runs.results import Line
 
 T = TypeVar("T")
 
@@ -464,7 +465,7 @@ class Head:
 
     def _ended_tasks(self, entry: _WorkerEntry, update: WorkerUpdate) -> list[tuple[Task, FinishedTask]]:
         """Record what tasks have ended, and return them; those that the worker did not have any more count as not."""
-        seqs = [seq for seq, _, _ in update.ended]
+        seqs = [seq for seq, _, _, _ in update.ended]
         tasks: dict[int, Task] = {}
         n_held = 0
         for leases in self._streams:
@@ -475,7 +476,7 @@ class Head:
         self._n_ended += len(tasks)
         ended = []
         for finished in update.ended:
-            seq, _, _ = finished
+            seq, _, _, _ = finished
             if seq in tasks:
                 ended.append((tasks[seq], finished))
         return ended
@@ -500,7 +501,8 @@ class Head:
         """Append steps to their journals and acknowledge them, and look up others."""
         # Each run's in one write, as bytes: what a line has in it is the worker's to know.
         for run_number, records in update.records.items():
-            await self._runs[run_number].journal.append_lines(records.lines, records.keys)
+            journal = self._runs[run_number].journal
+            await journal.append_lines(records.lines, records.keys, records.summed)
         for records in update.records.values():
             entry.answers.update(dict.fromkeys(records.numbers))
         # After the records: a task may look for a step of the same update.
@@ -521,18 +523,21 @@ class Head:
 
     async def _write(self, ended: Iterable[tuple[Task, FinishedTask]]) -> None:
         results: defaultdict[int, list[bytes]] = defaultdict(list)
+        summed: defaultdict[int, list[Line]] = defaultdict(list)
         verdicts: defaultdict[tuple[int, str], list[bytes]] = defaultdict(list)
-        for task, (_, ended_lines, _) in ended:
-            for judge, line in ended_lines:
+        for task, (_, _, ended_lines, _) in ended:
+            for judge, line, summed_part in ended_lines:
                 if judge is None:
                     results[task.run].append(line)
+                    if summed_part is not None:
+                        summed[task.run].append(summed_part)
                 else:
                     verdicts[task.run, judge].append(line)
         for (run, judge), lines in verdicts.items():
             await self._runs[run].add_lines(judge, lines)
         # Results last: an instance with a result is never done again, so nothing of it may be missing.
         for run, lines in results.items():
-            await self._runs[run].add_lines(None, lines)
+            await self._runs[run].add_lines(None, lines, summed[run])
 
     def _pass_on(self, events: Iterable[Event], ended: Iterable[tuple[Task, FinishedTask]]) -> None:
         """Emit a worker's events, and the ends of its tasks, as those of the whole run; ends in one batch."""
@@ -545,8 +550,8 @@ class Head:
                 self._events.emit_ends(ends)
                 ends = []
             self._pass_on_other(event)
-        for task, (_, _, failure) in ended:
-            ends.append(JobEnded(task.group, task.id, failure))
+        for task, (_, id, _, failure) in ended:
+            ends.append(JobEnded(task.group, id, failure))
         if ends:
             self._events.emit_ends(ends)
 

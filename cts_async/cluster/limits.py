@@ -74,6 +74,8 @@ class Records:
     keys: list[str | None] = field(default_factory=list)
     """None for a step that failed."""
     lines: list[bytes] = field(default_factory=list)
+    summed: list[Mapping[str, Any]] = field(default_factory=list)
+    """What a summary counts of the lines (`runs.journal.summed_part`); empty where it reads them."""
 
 
 @value
@@ -439,7 +441,7 @@ class Requests:
         return number, await self._answer_to(number, owner)
 
     def send_record(self, run: int, key: str | None, line: bytes) -> Records:
-        """Have the head append a step's line to the journal of a run; returns what it is sent with."""
+        """Have the head append a step's line to the journal of a run; returns the records that it is sent with."""
         records = self.records.get(run)
         if records is None:
             records = self.records[run] = Records()

@@ -21,11 +21,12 @@ from typing import Any, Final, Protocol
 
 from cts_async.custom import RoleName
 from cts_async.datasets import sha256_of
+from cts_async.datasets.io import NumberedLine
 from cts_async.engine.events import Events
 from cts_async.engine.lane import Lane
 from cts_async.engine.runner import Context
 from cts_async.errors import RunStopped, StepError, UsageError, reason_to_stop
-from cts_async.protocol.answers import Judging, Repeats
+from cts_async.protocol.answers import Answers, Judging, Repeats, Wanted
 from cts_async.protocol.config_trust import Spec
 from cts_async.protocol.custom.sources import CustomRole, Players, is_script, with_files
 from cts_async.protocol.judge import LEXICAL
@@ -33,9 +34,11 @@ from cts_async.protocol.plan import Plan
 from cts_async.protocol.rejudge import (
     JudgePlan,
     PendingVerdict,
+    Target,
+    UnreadVerdict,
     make_verdict,
     verdict_lines,
-    verdicts_left,
+    verdicts_to_deal,
     width_of,
 )
 from cts_async.protocol.run import (
@@ -69,8 +72,8 @@ class Task:
     run: int
     """The number of the run directory that its lines go into."""
     payload: Any
-    """What is left of an instance (`Remaining`), or the verdict that is wanted: a `PackedVerdict`, and on a worker
-    the `PendingVerdict` that it becomes on its way."""
+    """What is left of an instance (`Remaining`), or the verdict that is wanted: a `PackedVerdict` or an
+    `UnreadVerdict`, and on a worker the `PendingVerdict` that it becomes on its way, or when it is read."""
     question: int = 0
     """Tasks of the same question, other than 0, make the same calls: one is done at a time, and the others reuse it."""
     resumed: bool = False
@@ -79,6 +82,10 @@ class Task:
     """A slow task holds up others of its own stream only."""
     deaths: int = 0
     """Workers that were lost with it."""
+
+
+def as_it_is(task: Task) -> Task:
+    return task
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,8 @@ class OpenWork:
     """The steps of a task."""
     lines_of: Callable[[Task, Any], EndedLines]
     """The lines of a task that has ended with a result or a StepError."""
+    read: Callable[[Task], Task] = as_it_is
+    """The task with what was left to be read of it here. Raises RunStopped where that is not possible any more."""
     is_one_step: bool = False
     """Whether each task is one step: then nothing uses its result before the head has both, the step and the result."""
     host: ModelHost | None = None
@@ -283,16 +292,17 @@ class GoldPacker:
     """Packs verdicts; remembers the packed nuggets of the instances used last."""
 
     def __init__(self) -> None:
-        self._packed: OrderedDict[int, tuple[tuple[Nugget, ...], bytes]] = OrderedDict()
-        """By identity of the nuggets, kept so that it stays theirs: hashing them takes longer than pickling."""
+        self._packed: OrderedDict[str, tuple[tuple[Nugget, ...], bytes]] = OrderedDict()
+        """By the judged query: hashing nuggets takes longer than pickling them."""
 
     def pack(self, verdict: PendingVerdict) -> PackedVerdict:
-        nuggets = verdict.judging.instance.nuggets
-        remembered = self._packed.get(id(nuggets))
-        if remembered is not None:
+        instance = verdict.judging.instance
+        query, nuggets = instance.judged_by, instance.nuggets
+        remembered = self._packed.get(query)
+        if remembered is not None and remembered[0] is nuggets:
             return PackedVerdict(verdict, remembered[1])
         packed = pickle.dumps(nuggets, protocol=5)
-        self._packed[id(nuggets)] = nuggets, packed
+        self._packed[query] = nuggets, packed
         if len(self._packed) > PACKED_GOLD:
             self._packed.popitem(last=False)
         return PackedVerdict(verdict, packed)
@@ -305,14 +315,19 @@ def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
 
     def tasks_of_judge(stream: int, judge: str) -> Iterator[Task]:
         group = plan.group(judge)
-        for n, verdict in enumerate(verdicts_left(plan, judge, files, events)):
+        for n, verdict in enumerate(verdicts_to_deal(plan, judge, files, events)):
+            seq = stream + n * len(plan.judges)
+            if isinstance(verdict, UnreadVerdict):
+                line = f"line {verdict.line.number}"
+                yield Task(seq, group, line, verdict.n, verdict, resumed=resumed, stream=stream)
+                continue
             judging = verdict.judging
             question = 0
             # The lexical judge asks no model: there is no call to share.
             if judge != LEXICAL and judging in plan.repeats:
                 question = hash((judge, judging.question_hash))
             yield Task(
-                seq=stream + n * len(plan.judges),
+                seq=seq,
                 group=group,
                 id=plan.targets[verdict.n].job_id(judging.instance.id),
                 run=verdict.n,
@@ -325,6 +340,16 @@ def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
     return [tasks_of_judge(stream, judge) for stream, judge in enumerate(plan.judges)]
 
 
+def _without_answers(target: Target) -> Target:
+    """A target as it travels: with what its lines are read by, if they are dealt unread."""
+    lines = target.answers.lines
+    return replace(target, answers=Answers(_no_answers, lines=lines))
+
+
+def _no_answers(wanted: Wanted) -> Iterator[Judging]:
+    raise AssertionError("answers are dealt by the head")
+
+
 @dataclass(frozen=True, slots=True)
 class JudgingWork:
     """A plan without its answers, which the head deals out."""
@@ -334,10 +359,11 @@ class JudgingWork:
 
     @classmethod
     def from_plan(cls, plan: JudgePlan) -> JudgingWork:
-        """Build from a plan, whose answers travel with the tasks."""
+        """Build from a plan, whose answers travel with the tasks: of the targets their names are left."""
         # Which questions repeat is the head's to know: a task says whether its own does.
         custom, scripts = portable_players(plan.custom)
-        return cls(replace(plan, targets=(), repeats=Repeats([]), custom=custom), tuple(scripts))
+        targets = tuple(_without_answers(target) for target in plan.targets)
+        return cls(replace(plan, targets=targets, repeats=Repeats([]), custom=custom), tuple(scripts))
 
     @asynccontextmanager
     async def opened(
@@ -357,10 +383,24 @@ class JudgingWork:
             def lines_of_task(task: Task, ended: Any) -> EndedLines:
                 return verdict_lines(task.payload, ended)
 
+            readers: dict[int, Callable[[NumberedLine], Judging]] = {}
+
+            def read(task: Task) -> Task:
+                unread = task.payload
+                if not isinstance(unread, UnreadVerdict):
+                    return task
+                target = plan.targets[unread.n]
+                assert target.answers.lines is not None, "its lines are what is dealt"
+                if unread.n not in readers:
+                    readers[unread.n] = target.answers.lines.reader()
+                judging = readers[unread.n](unread.line)
+                verdict = PendingVerdict(unread.judge, unread.n, judging, unread.scoring)
+                return replace(task, id=target.job_id(judging.instance.id), payload=verdict)
+
             # A function of the user's may ask models of its own: steps within its step.
             is_one_step = not plan.custom
             yield OpenWork(
-                resources.lanes, in_flight, walk_of_task, lines_of_task, is_one_step, resources.host
+                resources.lanes, in_flight, walk_of_task, lines_of_task, read, is_one_step, resources.host
             )
 
 

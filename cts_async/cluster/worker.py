@@ -52,6 +52,9 @@ from cts_async.errors import CTSError, Interrupted, RunStopped, StepError
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.run import deadline_at
 from cts_async.records import value
+from cts_async.runs.journal import summed_part as summed_step
+from cts_async.runs.results import Line
+from cts_async.runs.results import summed_part as summed_result
 
 TURN_S, TURNS_PER_S = 0.2, 250.0
 """A turn ends after TURN_S at the latest, or later with many workers: one costs the head half a millisecond."""
@@ -126,9 +129,12 @@ class Lookup:
     notes: Any = None
 
 
-FinishedTask = tuple[int, tuple[tuple[str | None, bytes], ...], StepError | None]
-"""The `seq` of a task that has ended, its lines, each with the judge that it names (`run_files.EndedLines`), and why it
-failed. A tuple: of these, an object each would be much of what an update costs the head."""
+EndedLine = tuple[str | None, bytes, Line | None]
+"""The judge that a line names (`run_files.EndedLines`), the line, and what a summary counts of it
+(`runs.results.summed_part`); None where the summary reads it."""
+FinishedTask = tuple[int, str, tuple[EndedLine, ...], StepError | None]
+"""The `seq` of a task that has ended, its id as the worker knows it, its lines, and why it failed.
+A tuple: an object for each would be much of an update's cost."""
 
 
 @value
@@ -292,6 +298,7 @@ class Worker:
     def _job(self, task: Task) -> Job:
         assert self._opened_work is not None, "its runner asks for jobs"
         work, run = self._opened_work, task.run
+        task = work.read(task)
         journal = self._journals.get(run)
         if journal is None:
             journal = self._journals[run] = RemoteJournal(run, self.requests, waits=not work.is_one_step)
@@ -300,9 +307,12 @@ class Worker:
             # As bytes already: the head, of which there is one, only appends them.
             lines = []
             for judge, line in work.lines_of(task, ended):
-                lines.append((judge, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)))
+                summed = None
+                if work.is_one_step and judge is None:
+                    summed = summed_result(line)
+                lines.append((judge, journal_line(line), summed))
             failure = ended if isinstance(ended, StepError) else None
-            self._ended.append((task.seq, tuple(lines), failure))
+            self._ended.append((task.seq, task.id, tuple(lines), failure))
             self._end_turn_soon()
 
         is_shared = task.question != 0
@@ -440,7 +450,9 @@ class RemoteJournal:
             # Answered when the head has it on disk: only then may its result be used.
             await self._requests.append(self._run, key, journal_line(record))
         else:
-            self._requests.send_record(self._run, key, journal_line(record))
+            self._requests.send_record(self._run, key, journal_line(record)).summed.append(
+                summed_step(record)
+            )
         if key is not None:
             self._recent[key] = dict(record)
 

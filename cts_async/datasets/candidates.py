@@ -25,12 +25,14 @@ from cts_async import foreign_json
 from cts_async.datasets.io import (
     JSONL_SUFFIXES,
     Fields,
+    NumberedLine,
     Row,
     byte_lines,
     decode,
     kind_of,
     listed,
     read_rows,
+    row_on,
     says_error,
     short,
 )
@@ -117,9 +119,25 @@ def _files_in(folder: Path) -> list[Path]:
 
 def _stream(files: Iterable[Path], mapping: Mapping[str, str] | None) -> Iterator[CandidateLine | FailedLine]:
     for path in files:
-        fields = Fields.of_data(path, mapping, plain_query=True)
+        fields = candidate_fields(path, mapping)
         for line, row in read_rows(path):
             yield _plain(fields, row, line) or _candidate(fields, row, line)
+
+
+def candidate_fields(path: Path, mapping: Mapping[str, str] | None) -> Fields:
+    """Return the fields of a file of candidates, for `candidate_on`."""
+    return Fields.of_data(path, mapping, plain_query=True)
+
+
+def candidate_on(fields: Fields, line: NumberedLine) -> CandidateLine | FailedLine | None:
+    """Return the candidate on a line of JSON Lines, as `read_candidates` does; None for a blank line.
+
+    Raises InputError.
+    """
+    row = row_on(fields.path, line)
+    if row is None:
+        return None
+    return _plain(fields, row, line.number) or _candidate(fields, row, line.number)
 
 
 def _plain(fields: Fields, row: Row, line: int) -> CandidateLine | None:

@@ -60,6 +60,8 @@ class Journal:
     def __init__(self, path: Path, *, sync: bool = False) -> None:
         self.siblings: Sequence[Journal] = ()
         """Journals whose steps count here as well: `find` looks into them last."""
+        self.on_append: Callable[[Mapping[str, Any], int], None] | None = None
+        """Is given each record and the bytes of its line, in the order of the file, before the line is written."""
         self._log = AppendLog(path, sync=sync)
         self.path, self.place = path, self._log.place
         scan = scan_journal(path)
@@ -70,6 +72,11 @@ class Journal:
 
     def __len__(self) -> int:
         return len(self._indexed) + len(self._recent)
+
+    @property
+    def size(self) -> int:
+        """Bytes in the file, without what is held back."""
+        return self._log.size
 
     def find(self, key: str) -> dict[str, Any] | None:
         line_and_record = self._find(key)
@@ -107,17 +114,28 @@ class Journal:
         line = journal_line(record)
         if len(line) > MAX_LINE:
             raise StepError(f"the record of this step has {len(line):,} bytes, of at most {MAX_LINE:,}")
+        if self.on_append is not None:
+            self.on_append(record, len(line))
         offset = await self._log.append_lines(line)
         if record["ok"]:
             self._recent[record["key"]] = offset
 
-    async def append_lines(self, lines: Sequence[bytes], keys: Sequence[str | None]) -> None:
+    async def append_lines(
+        self,
+        lines: Sequence[bytes],
+        keys: Sequence[str | None],
+        records: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
         """Append steps that other processes have executed: lines in a journal's form, in one write.
 
         `keys` are those of the lines, None for a step that failed: whoever made a line need not have it parsed again.
+        `records` is what `on_append` gets of the lines, if it gets anything.
         """
         if not lines:
             return
+        if self.on_append is not None:
+            for record, line in zip(records, lines, strict=False):
+                self.on_append(record, len(line))
         begin = await self._log.append_lines(b"".join(lines))
         # One offset more than there are lines: the end of the last one.
         begins = accumulate(map(len, lines), initial=begin)

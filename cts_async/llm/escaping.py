@@ -27,8 +27,8 @@ _TURN: Final = re.compile(
     rf"|\[(?=(?:/?(?:{'|'.join(_TABLES['square_tokens'])})|gMASK)\])"
     rf"|{'|'.join(f'{re.escape(token[0])}(?={re.escape(token[1:])})' for token in _TABLES['other_tokens'])}"
 )
-_MARKS: Final = f"<&[]{BRACKETS[1:]}"
-_ASCII_MARKS: Final = "<&[]"
+_OTHER_MARKS: Final = BRACKETS[1:]
+_MARKS: Final = f"<&[]{_OTHER_MARKS}"
 _WRITTEN_OUT: Final = {"[": "&#91;", "]": "&#93;"}
 _MARK: Final = re.compile(rf"[{re.escape(_MARKS)}]")
 
@@ -38,14 +38,9 @@ def harmless(value: str, tags: frozenset[str], opening: str = "&lt;") -> str:
 
     `opening` stands for those that open a tag.
     """
-    marks = _MARKS
-    if value.isascii():
-        marks = _ASCII_MARKS
     # Mark by mark, which is quicker than the pattern: nearly every text has none.
-    for mark in marks:
-        if mark in value:
-            break
-    else:
+    has_mark = "<" in value or "&" in value or "[" in value or "]" in value
+    if not has_mark and (value.isascii() or not any(mark in value for mark in _OTHER_MARKS)):
         return value
     fence = fence_pattern(tags)
     parts: list[str] = []

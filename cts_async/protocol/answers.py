@@ -6,7 +6,6 @@ between only a few bytes of each are kept: the hash of its id, and a digest of w
 
 from __future__ import annotations
 
-import builtins
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
@@ -23,13 +22,22 @@ from cts_async.datasets import (
     GoldIndex,
     read_candidates,
 )
+from cts_async.datasets.candidates import candidate_fields, candidate_on
+from cts_async.datasets.io import CSV_SUFFIXES, NumberedLine, byte_lines
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
-from cts_async.records import Instance, value
+from cts_async.records import Instance, Nugget, NuggetMemo, value
 from cts_async.runs.files import RESULTS, reopen_data
 from cts_async.runs.index import id_hash
 from cts_async.runs.manifest import DataFiles, require_manifest
 from cts_async.runs.results import HASHES, LatestLines, answer_digest, fingerprint_of
 from cts_async.scorer import lacks_answer
+
+
+def _texts(nuggets: tuple[Nugget, ...]) -> tuple[str, ...]:
+    return tuple([nugget.text for nugget in nuggets])
+
+
+_TEXTS: Final = NuggetMemo(_texts)
 
 
 @value
@@ -45,7 +53,7 @@ class Judging:
         """64 bits of what a judge is asked, valid in this process only; 0 for a failure or an empty answer."""
         if self.failure or not self.answer:
             return 0
-        texts = tuple([nugget.text for nugget in self.instance.nuggets])
+        texts = _TEXTS.get(self.instance.nuggets)
         # 0 is the hash of what asks nothing.
         return hash((self.instance.judged_by, texts, self.answer)) or 1
 
@@ -103,6 +111,8 @@ class Answers:
     """Answers left out because the gold does not have them."""
     n_absent: int = 0
     """Instances of the gold without an answer here: they are expected, and never judged."""
+    lines: CandidateLines | None = None
+    """The same answers as lines that are not parsed yet; None where not every line has an answer that is judged."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -204,7 +214,7 @@ def answers_of_candidates(
     `with_fingerprints` fills `Answers.fingerprints`, which only matter if there are earlier verdicts.
     """
 
-    # Identities of the gold's records that have an answer; the index keeps the records alive.
+    # The lines of the gold's records that have an answer.
     joined = set[int]()
 
     def judgings() -> Iterator[tuple[int, Judging | None]]:
@@ -219,15 +229,17 @@ def answers_of_candidates(
                 if wanted(judging.instance.id):
                     yield judging
         except InputError as error:
-            raise RunStopped(f"{error}; the file was changed while it was being judged") from None
+            raise RunStopped(f"{error}; {CHANGED}") from None
 
-    answers, n_unknown = Answers(stream), 0
+    answers, n_unknown, n_failures = Answers(stream), 0, 0
     whole_file = kept.of(file)
     for _, judging in judgings():
         if judging is None:
             n_unknown += 1
         else:
             answers.add(judging, with_fingerprint=with_fingerprints)
+            if judging.failure is not None:
+                n_failures += 1
             if whole_file is not None:
                 whole_file.append(judging)
     _check_distinct(file, answers.ids, judgings)
@@ -239,8 +251,9 @@ def answers_of_candidates(
             f"no line can be joined with the gold {gold.path}, neither by id nor by fused_query; "
             "if its fields have other names, use --field OURS=THEIRS",
         )
-    # By identity: the index has a record by its id and again by its query.
-    n_absent = len({id(record) for record in gold.records()}) - len(joined)
+    # By line: the index has a record by its id and again by its query.
+    n_records = len({record.line for record in gold.records()})
+    n_absent = n_records - len(joined)
     n_expected = len(answers) + n_absent
     for column in (answers.ids, answers.question_hashes, answers.fingerprints):
         del column[config.limit or len(column) :]
@@ -248,7 +261,59 @@ def answers_of_candidates(
         n_expected = min(n_expected, config.limit)
     if whole_file is not None:
         answers = replace(answers, stream=partial(_kept_answers, whole_file[: config.limit]))
+    elif n_unknown + n_failures == 0 and n_records <= MAX_SENT and file.suffix.lower() not in CSV_SUFFIXES:
+        answers = replace(answers, lines=CandidateLines(file, gold, config, len(answers)))
     return replace(answers, n_unknown=n_unknown, n_absent=max(0, n_expected - len(answers)))
+
+
+MAX_SENT: Final = 4_096
+"""Records of a gold that is sent to all workers, so that they parse candidates; the benchmark has 518, in 400 KB."""
+CHANGED: Final = "the file was changed while it was being judged"
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateLines:
+    """The first `n` lines of a checked file, each a candidate that joins the gold: to be parsed where they are judged.
+
+    Picklable.
+    """
+
+    file: Path
+    gold: GoldIndex = field(repr=False)
+    config: JudgeConfig = field(repr=False)
+    n: int
+
+    def __iter__(self) -> Iterator[NumberedLine]:
+        """Yield the lines that are not blank. Raises RunStopped if the file was changed since it was checked."""
+        n_left = self.n
+        try:
+            for line in byte_lines(self.file):
+                if not n_left:
+                    return
+                if not line.raw.isspace():
+                    n_left -= 1
+                    yield line
+        except InputError as error:
+            raise RunStopped(f"{error}; {CHANGED}") from None
+        if n_left:
+            raise RunStopped(f"{self.file}: has {n_left} lines fewer than before; {CHANGED}")
+
+    def reader(self) -> Callable[[NumberedLine], Judging]:
+        """A function that parses a line. Raises RunStopped if the file was changed since it was checked."""
+        fields = candidate_fields(self.file, self.config.fields)
+
+        def judging_on(line: NumberedLine) -> Judging:
+            try:
+                candidate = candidate_on(fields, line)
+                if candidate is not None:
+                    judging = _judging(candidate, self.gold, self.config, set())
+                    if judging is not None:
+                        return judging
+            except InputError as error:
+                raise RunStopped(f"{error}; {CHANGED}") from None
+            raise RunStopped(f"{self.file}: line {line.number} joins no line of the gold any more; {CHANGED}")
+
+        return judging_on
 
 
 def _kept_answers(kept: Sequence[Judging], wanted: Wanted) -> Iterator[Judging]:
@@ -265,7 +330,7 @@ def _judging(
 ) -> Judging | None:
     """The line's answer with the gold's nuggets, or the failure that it reports; None if the gold does not have it.
 
-    The identity of the gold's record is added to `joined`.
+    The line of the gold's record is added to `joined`.
 
     With `--join id`, an id joins whatever its query is, and the gold's query is judged by. An empty or null answer is a
     failure, or with `--empty-answers zero` an answer that covers nothing.
@@ -286,7 +351,7 @@ def _judging(
         raise InputError(clash.path, problem, line=clash.line, field=clash.field) from None
     if record is None:
         return None
-    joined.add(builtins.id(record))
+    joined.add(record.line)
     gold_query = record.intent or ""
     judged_by = query or gold_query
     if by_id:

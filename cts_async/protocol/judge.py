@@ -7,26 +7,33 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import chain, pairwise
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from cts_async.engine.runner import Context
 from cts_async.errors import UsageError
 from cts_async.llm.coverage import CoverageList, SameEntity
 from cts_async.protocol.roles import Role
 from cts_async.protocol.views import JudgeView
-from cts_async.records import JUDGING, Coverage, JudgeForm, Judgment, Nugget, language_of, stated_answer
+from cts_async.records import (
+    JUDGING,
+    Coverage,
+    JudgeForm,
+    Judgment,
+    Nugget,
+    NuggetMemo,
+    language_of,
+    stated_answer,
+)
 
 T = TypeVar("T")
 
 LEXICAL = "lexical"
 REFERENCE_JUDGES: Final = (LEXICAL,)
 """Judges that compare words: a lower bound to read the others by, and no opinion of its own."""
-MAX_BRIEFS: Final = 4096
-"""Instances whose nuggets are kept as a judge reads them: each takes a few kilobytes."""
 
 SELF_PREFERENCE: Final = "LLM judges tend to prefer their own text (Panickssery et al. 2024)"
 """A. Panickssery, S. R. Bowman, S. Feng: "LLM Evaluators Recognize and Favor Their Own Generations", NeurIPS 2024."""
@@ -63,25 +70,6 @@ def nothing_covered(judge: str, nuggets: Sequence[Nugget]) -> Judgment:
     return Judgment(judge, tuple((nugget.id, "none") for nugget in nuggets))
 
 
-class NuggetBriefs(Generic[T]):
-    """Nuggets as a judge reads them, made once for each tuple: many answers are judged by the very same one."""
-
-    def __init__(self, brief_of: Callable[[tuple[Nugget, ...]], T]) -> None:
-        self._brief_of = brief_of
-        self._briefs: dict[int, tuple[tuple[Nugget, ...], T]] = {}
-        """By identity of the tuple, kept so that it stays its own: hashing nuggets takes as long as a brief."""
-
-    def get(self, nuggets: tuple[Nugget, ...]) -> T:
-        """The brief of these nuggets."""
-        entry = self._briefs.get(id(nuggets))
-        if entry is None:
-            if len(self._briefs) >= MAX_BRIEFS:
-                self._briefs.clear()
-            entry = nuggets, self._brief_of(nuggets)
-            self._briefs[id(nuggets)] = entry
-        return entry[1]
-
-
 class ModelJudge:
     """A model with the strict rubric of prompt E.
 
@@ -98,7 +86,7 @@ class ModelJudge:
         if several_answers and role.model.spec.cache_marks:
             self._repeated_before = "candidate_answer"
         self._step = f"{JUDGING}{name}"
-        self._briefs = NuggetBriefs(partial(_brief_of, per_call=role.model.spec.judge_nuggets))
+        self._briefs = NuggetMemo(partial(_brief_of, per_call=role.model.spec.judge_nuggets))
 
     async def judge(self, ctx: Context, view: JudgeView) -> Judgment:
         brief = self._briefs.get(view.nuggets)

@@ -154,10 +154,13 @@ class Prompt:
         messages = []
         for role, parts in self.sections:
             # Filled in here, not by a function of its own: every judged candidate passes.
-            texts = list(parts)
-            for i in range(1, len(texts), 2):
-                texts[i] = values[texts[i]]
-            messages.append({"role": role, "content": "".join(texts)})
+            content = parts[0]
+            if len(parts) > 1:
+                texts = list(parts)
+                for i in range(1, len(texts), 2):
+                    texts[i] = values[texts[i]]
+                content = "".join(texts)
+            messages.append({"role": role, "content": content})
         return tuple(messages)
 
     def chars_before(self, field: str, **fields: object) -> int:

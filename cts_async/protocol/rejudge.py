@@ -22,7 +22,7 @@ from functools import partial
 from itertools import chain, islice
 from math import ceil
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from cts_async.config import JudgeConfig
 from cts_async.datasets import (
@@ -33,6 +33,7 @@ from cts_async.datasets import (
     restriction_in,
     sha256_of,
 )
+from cts_async.datasets.io import NumberedLine
 from cts_async.engine.events import Events, JobsFound, Notice
 from cts_async.engine.journal import Journal
 from cts_async.engine.processes import allow_more_files
@@ -42,6 +43,7 @@ from cts_async.errors import StepError, UsageError, write_error
 from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.protocol.answers import (
     Answers,
+    CandidateLines,
     Judging,
     KeptAnswers,
     Repeats,
@@ -103,10 +105,14 @@ from cts_async.runs.files import (
     judgments_path,
 )
 from cts_async.runs.identity import resumed_identity
+from cts_async.runs.journal import no_system, system_of
 from cts_async.runs.manifest import Manifest, manifest_or_empty, read_manifest
 from cts_async.runs.results import LatestLines, Line, failure_line, judged, judged_fingerprint
 from cts_async.runs.reuse import Origins
 from cts_async.runs.versions import versions_of_series
+from cts_async.runs.written import WrittenFiles
+
+T = TypeVar("T")
 
 _PLAIN_NAMES: Final = ("results", "per_item")
 """Files of ours that are called by their directory's name."""
@@ -160,6 +166,8 @@ class JudgePlan(CommandPlan):
     """None for finished runs, which keep their own."""
     version: ChosenVersion
     """Which version of the folder of judgments `out` is; of finished runs nothing is made anew."""
+    written: WrittenFiles = field(default_factory=WrittenFiles)
+    """Where the command's own lines are summed for its summary."""
     restriction: str = ""
     """Why texts of the candidates or of their gold must not be published; "" if they may."""
     only_judges: ClassVar[bool] = True
@@ -585,6 +593,16 @@ class PendingVerdict:
     scoring: bool
 
 
+@value
+class UnreadVerdict:
+    """A `PendingVerdict` on the answer in a line of its target's file that is not parsed yet."""
+
+    judge: str
+    n: int
+    line: NumberedLine
+    scoring: bool
+
+
 async def run_judging(plan: JudgePlan, environ: Mapping[str, str], events: Events) -> None:
     """Judge or resume. Raises RunStopped when it ends early."""
     await execute(plan, environ, events, _open_jobs)
@@ -685,6 +703,15 @@ def _open_candidates(
             session_notes=session_notes,
         )
         opened.append(stack.enter_context(run_files))
+    # Code of the user's may return what is nested more deeply than a reader accepts.
+    if not plan.custom:
+        for target, run in zip(plan.targets, opened, strict=True):
+            run.on_result = plan.written.follow_results(target.directory / PER_ITEM)
+        group = no_system
+        if journal is not None:
+            group = system_of
+        for run_journal in dict.fromkeys(run.journal for run in opened):
+            plan.written.follow_journal(run_journal, group)
     return opened
 
 
@@ -711,17 +738,39 @@ def verdicts_left(
 
     Of a model they come in blocks: some answers of the first target, then as many of each other one, and so on.
     """
-    streams = [
-        _verdicts_on(plan, judge, n, target, run, events)
-        for n, (target, run) in enumerate(zip(plan.targets, recorded, strict=True))
-    ]
+    streams = []
+    for n, (target, run) in enumerate(zip(plan.targets, recorded, strict=True)):
+        existing = ExistingVerdicts.of(plan, judge, target, run, events)
+        streams.append(_verdicts_on(plan, judge, n, existing, events))
+    return _merged(plan, judge, streams)
+
+
+def verdicts_to_deal(
+    plan: JudgePlan, judge: str, recorded: Sequence[RecordedWork], events: Events
+) -> Iterator[PendingVerdict | UnreadVerdict]:
+    """`verdicts_left` for other processes, which parse the lines of a file of which every answer is judged.
+
+    Where answers repeat, the lines are parsed here: whose question is the same shows only then.
+    """
+    streams: list[Iterator[PendingVerdict | UnreadVerdict]] = []
+    for n, (target, run) in enumerate(zip(plan.targets, recorded, strict=True)):
+        existing = ExistingVerdicts.of(plan, judge, target, run, events)
+        lines = target.answers.lines
+        if lines is None or plan.repeats.n_repeated or existing.n_missing < len(target.answers):
+            streams.append(_verdicts_on(plan, judge, n, existing, events))
+        else:
+            streams.append(_unread_verdicts(judge, n, existing, lines))
+    return _merged(plan, judge, streams)
+
+
+def _merged(plan: JudgePlan, judge: str, streams: Sequence[Iterator[T]]) -> Iterator[T]:
     spec = plan.specs.get(judge)
     if spec is None or len(streams) == 1:
         return chain.from_iterable(streams)
     return _in_blocks(streams, plan.config.in_flight or enough_in_flight([spec.max_concurrency]))
 
 
-def _in_blocks(streams: Sequence[Iterator[PendingVerdict]], size: int) -> Iterator[PendingVerdict]:
+def _in_blocks(streams: Sequence[Iterator[T]], size: int) -> Iterator[T]:
     """Take `size` verdicts of each stream in turn.
 
     Providers keep the beginning of a prompt, here query and nuggets, for five minutes. Target after target, the answers
@@ -731,7 +780,7 @@ def _in_blocks(streams: Sequence[Iterator[PendingVerdict]], size: int) -> Iterat
     """
     left = list(streams)
     while left:
-        unfinished: list[Iterator[PendingVerdict]] = []
+        unfinished: list[Iterator[T]] = []
         for stream in left:
             n_taken = 0
             for verdict in islice(stream, size):
@@ -742,35 +791,64 @@ def _in_blocks(streams: Sequence[Iterator[PendingVerdict]], size: int) -> Iterat
         left = unfinished
 
 
+@dataclass(frozen=True, slots=True)
+class ExistingVerdicts:
+    """What a judge has made of the answers of a target."""
+
+    answers: Answers
+    scoring: bool
+    verdicts: LatestLines
+    retry_failed: bool
+    n_missing: int
+    n_outdated: int
+
+    @classmethod
+    def of(
+        cls, plan: JudgePlan, judge: str, target: Target, run: RecordedWork, events: Events
+    ) -> ExistingVerdicts:
+        """Look it up; emits what was found."""
+        answers, scoring = target.answers, target.scoring == judge
+        # `cts judge RUN --judge NAME` adds what that judge lacks: of a further judge a failure is nothing to keep.
+        retry_failed = plan.config.retry_failed or not scoring
+        verdicts = run.finished if scoring else run.judged(judge)
+        n_missing, n_outdated = verdicts.compared(
+            answers.ids, answers.fingerprints, but_failures=retry_failed
+        )
+        if n_outdated:
+            text = f"{n_outdated} answer(s) changed since {judge} judged them, and are judged again"
+            events.emit(Notice(f"{target.name}: {text}"))
+        n_failed = 0 if retry_failed else verdicts.n_failed
+        n_done = min(len(verdicts) - verdicts.n_failed + n_failed - n_outdated, len(answers))
+        events.emit(JobsFound(plan.group(judge), n_done, min(n_failed, n_done)))
+        return cls(answers, scoring, verdicts, retry_failed, n_missing, n_outdated)
+
+
 def _verdicts_on(
-    plan: JudgePlan, judge: str, n: int, target: Target, run: RecordedWork, events: Events
+    plan: JudgePlan, judge: str, n: int, existing: ExistingVerdicts, events: Events
 ) -> Iterator[PendingVerdict]:
-    """The verdicts that a judge still has to make on the answers of the n-th target; emits what was found."""
-    group = plan.group(judge)
-    answers, scoring = target.answers, target.scoring == judge
-    # `cts judge RUN --judge NAME` adds what that judge lacks: of a further judge a failure is nothing to keep.
-    retry_failed = plan.config.retry_failed or not scoring
-    verdicts = run.finished if scoring else run.judged(judge)
-    n_missing, n_outdated = verdicts.compared(answers.ids, answers.fingerprints, but_failures=retry_failed)
-    if n_outdated:
-        text = f"{n_outdated} answer(s) changed since {judge} judged them, and are judged again"
-        events.emit(Notice(f"{target.name}: {text}"))
-    n_failed = 0 if retry_failed else verdicts.n_failed
-    n_done = min(len(verdicts) - verdicts.n_failed + n_failed - n_outdated, len(answers))
-    events.emit(JobsFound(group, n_done, min(n_failed, n_done)))
-    if not n_missing and not n_outdated:
+    """The verdicts that a judge still has to make on the answers of the n-th target."""
+    if not existing.n_missing and not existing.n_outdated:
         return  # saves reading the answers again
     # Whether an answer has changed shows only once it has been read; whether it has no verdict, before.
-    wanted: Wanted = partial(_lacks, verdicts, retry=retry_failed)
-    if n_outdated or n_missing == len(answers):
+    wanted: Wanted = partial(_lacks, existing.verdicts, retry=existing.retry_failed)
+    if existing.n_outdated or existing.n_missing == len(existing.answers):
         wanted = any_id
-    for judging in answers.stream(wanted):
-        if n_outdated and not _needs_verdict(verdicts, judging, retry=retry_failed):
+    for judging in existing.answers.stream(wanted):
+        if existing.n_outdated and not _needs_verdict(
+            existing.verdicts, judging, retry=existing.retry_failed
+        ):
             continue
-        if judging.failure and not scoring:  # recorded in the results only
-            events.emit(JobsFound(group, 1, 0))
+        if judging.failure and not existing.scoring:  # recorded in the results only
+            events.emit(JobsFound(plan.group(judge), 1, 0))
         else:
-            yield PendingVerdict(judge, n, judging, scoring)
+            yield PendingVerdict(judge, n, judging, existing.scoring)
+
+
+def _unread_verdicts(
+    judge: str, n: int, existing: ExistingVerdicts, lines: CandidateLines
+) -> Iterator[UnreadVerdict]:
+    for line in lines:
+        yield UnreadVerdict(judge, n, line, existing.scoring)
 
 
 def _lacks(verdicts: LatestLines, id: str, *, retry: bool) -> bool:

@@ -96,22 +96,19 @@ def request_json(
     `fields` are the texts that are stored nowhere else. `on_record` are 16 hex digits over the others by name: computed
     again from the data, they prove which texts were sent. `digest` is that digest, if the caller has it already.
     """
-    fields: dict[str, str] = {}
-    for name, value in values.items():
-        if name not in on_record:
-            fields[name] = value
     request: dict[str, Any] = {"prompt": prompt}
-    if fields:
-        request["fields"] = fields
+    # Of a judge's question, which is asked a million times, all are on record.
+    if len(on_record) < len(values):
+        request["fields"] = {name: value for name, value in values.items() if name not in on_record}
     if on_record:
         request["on_record"] = (digest or _digest(values, on_record))[:16]
     return request
 
 
 def _digest(values: Mapping[str, str], on_record: Sequence[str]) -> str:
-    texts: dict[str, str] = {}
-    for name in on_record:
-        texts[name] = values[name]
+    texts = values
+    if len(on_record) < len(values):
+        texts = {name: values[name] for name in on_record}
     return step_key(texts)
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from cts_async import __version__
 from cts_async.engine.events import Events, JobsFound, Notice
-from cts_async.engine.journal import AppendLog, Journal, torn_path
+from cts_async.engine.journal import AppendLog, Journal, journal_line, torn_path
 from cts_async.engine.reuse import StepSource
 from cts_async.engine.runner import Context, Job, interrupted
 from cts_async.errors import RunStopped, UsageError, write_error
@@ -169,6 +169,8 @@ class RunFiles(RecordedWork):
         except OSError as error:
             raise write_error(directory, error, verb="write there") from None
         self._judgments: dict[str, AppendLog] = {}
+        self.on_result: Callable[[Line, int], None] | None = None
+        """Is given each result and the bytes of its line, in the order of the file, before the line is written."""
         RecordedWork.__init__(self, directory, results)
 
     def job(
@@ -189,7 +191,10 @@ class RunFiles(RecordedWork):
             for judge, line in lines_of(ended):
                 if judge is None:
                     # Not waited for: if this line is lost, the journal's steps make it again.
-                    await self._results.put(line)
+                    data = journal_line(line)
+                    if self.on_result is not None:
+                        self.on_result(line, len(data))
+                    await self._results.put_lines(data)
                 else:
                     await self._log(judge).append(line)
 
@@ -202,9 +207,17 @@ class RunFiles(RecordedWork):
         """Whether a step may be finished already: in the journal, or in that of another run."""
         return len(self.journal) > 0 or self.source is not None
 
-    async def add_lines(self, judge: str | None, lines: Sequence[bytes]) -> None:
-        """Append serialized lines of other processes: a judge's judgments, or results where `judge` is None."""
+    async def add_lines(
+        self, judge: str | None, lines: Sequence[bytes], results: Sequence[Line] = ()
+    ) -> None:
+        """Append serialized lines of other processes: a judge's judgments, or results where `judge` is None.
+
+        `results` is what `on_result` gets of the lines, if it gets anything.
+        """
         if judge is None:
+            if self.on_result is not None:
+                for result, line in zip(results, lines, strict=False):
+                    self.on_result(result, len(line))
             await self._results.put_lines(b"".join(lines))
         else:
             await self._log(judge).append_lines(b"".join(lines))

@@ -68,19 +68,18 @@ class Spent:
         # A journal has millions of steps: the Counters of a model are made once, since making or updating one for each
         # step would dominate the time.
         model, step, response = record.get("model"), record.get("step"), record.get("response")
-        if type(step) is str and step.startswith("answer/") and step.count("/") == 1:
-            self.paraphrased += _paraphrases_unknown(record)
-        # Of most steps, verdicts and answers, nothing can be read there.
-        if (
-            type(step) is str
-            and type(response) is dict
-            and ("cut_prompt" in response or step.startswith("search/"))
-        ):
-            self.cuts.add(record)
+        if type(step) is str:
+            # Of most steps, verdicts and answers, nothing can be read there.
+            room = step[:7]
+            if room == "answer/" and step.count("/") == 1:
+                self.paraphrased += _paraphrases_unknown(record)
+            if type(response) is dict and ("cut_prompt" in response or room == "search/"):
+                self.cuts.add(record)
         if "reused" in record:
             self._add_reused(record)
             return
-        self.steps += record.get("ok") is True
+        if record.get("ok") is True:
+            self.steps += 1
         if model is None:
             return
         if type(model) is not str:
@@ -97,11 +96,11 @@ class Spent:
         self.latency_s += latency_s
         self._instances.append(hash(record.get("instance")))
         self._latencies.append(latency_s)
-        if model not in self.tokens:
-            self.tokens[model] = Counter()
+        tokens = self.tokens.get(model)
+        if tokens is None:
+            tokens = self.tokens[model] = Counter()
         usage = record.get("usage")
         if usage:
-            tokens = self.tokens[model]
             for kind, used in usage.items():
                 tokens[kind] += used
         if response:
@@ -119,14 +118,15 @@ class Spent:
 
     def _add_served(self, model: str, response: Mapping[str, Any]) -> None:
         """Note which model answered, and which parameters its server refused."""
-        if model not in self.served:
-            self.served[model] = Counter()
-        dropped, served_tier = response.get("dropped"), response.get("served_tier")
-        self.served[model][str(response.get("served_model") or model)] += 1
-        if dropped:
-            self.dropped.setdefault(model, Counter()).update(map(str, dropped))
-        if served_tier:
-            self.other_tiers.setdefault(model, Counter())[str(served_tier)] += 1
+        served = self.served.get(model)
+        if served is None:
+            served = self.served[model] = Counter()
+        served[str(response.get("served_model") or model)] += 1
+        # Nearly all responses have neither.
+        if response.get("dropped"):
+            self.dropped.setdefault(model, Counter()).update(map(str, response["dropped"]))
+        if response.get("served_tier"):
+            self.other_tiers.setdefault(model, Counter())[str(response["served_tier"])] += 1
 
     @property
     def input_tokens(self) -> int:
@@ -188,6 +188,30 @@ class Spent:
         return math.fsum(costs), tuple(unpriced)
 
 
+_SUMMED: Final = (
+    "instance",
+    "step",
+    "ok",
+    "model",
+    "attempts",
+    "latency_s",
+    "failed_attempts",
+    "usage",
+    "reused",
+)
+_SERVED: Final = ("served_model", "dropped", "served_tier")
+
+
+def summed_part(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A verdict's step with no more than `Spent.add` counts of it: without its texts."""
+    response = record.get("response")
+    if type(response) is not dict or "cut_prompt" in response:
+        return record
+    part = {name: record[name] for name in _SUMMED if name in record}
+    part["response"] = {name: response.get(name) for name in _SERVED}
+    return part
+
+
 def _paraphrases_unknown(record: Mapping[str, Any]) -> bool:
     response = record.get("response")
     if not record.get("ok") or not isinstance(response, dict):
@@ -201,19 +225,21 @@ def spent_of(manifest: Manifest, journals: dict[Path, Mapping[str, Spent]]) -> S
     `journals` has the sums of the journals that were read before, by system, "" in one that is not shared.
     """
     journal, is_shared = journal_of(manifest)
-    system, group = "", _no_system
+    system, group = "", no_system
     if is_shared:
-        system, group = manifest.directory.name, _system_of
+        system, group = manifest.directory.name, system_of
     if journal not in journals:
         journals[journal] = spent_by(journal, group)
     return journals[journal].get(system, Spent())
 
 
-def _system_of(instance: str) -> str:
+def system_of(instance: str) -> str:
+    """The system that an instance of a shared journal belongs to."""
     return instance.partition("/")[0]
 
 
-def _no_system(instance: str) -> str:
+def no_system(instance: str) -> str:
+    """The system of the instances of a journal that is not shared: it has no name."""
     return ""
 
 
@@ -251,7 +277,7 @@ def cut_prompts_in(directory: Path) -> dict[str, CutPrompts]:
     journal, shared = journal_of(manifest)
     cuts = JournalCuts()
     for record in read_records(journal):
-        if not shared or _system_of(str(record.get("instance"))) == directory.name:
+        if not shared or system_of(str(record.get("instance"))) == directory.name:
             cuts.add(record)
     return cuts.by_model()
 

@@ -34,6 +34,7 @@ from cts_async.records import (
     Instance,
     Judgment,
     Nugget,
+    NuggetMemo,
     Outcome,
     ToolUse,
     Trace,
@@ -188,8 +189,7 @@ def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
     if judgment is None:
         return {"judge": None, "nuggets": None, "restore_score_100": None}
     label_by_id = dict(judgment.coverage)
-    ids = tuple([nugget.id for nugget in nuggets])
-    weights = tuple([nugget.weight for nugget in nuggets])
+    ids, weights = _IDS_AND_WEIGHTS.get(nuggets)
     labels = tuple([label_by_id[id] for id in ids])
     labelled = [
         {"id": id, "weight": weight, "coverage": label}
@@ -197,6 +197,13 @@ def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
     ]
     score = score_of_labels(weights, labels)
     return {"judge": judgment.judge, "nuggets": labelled, "restore_score_100": score}
+
+
+def _ids_and_weights(nuggets: tuple[Nugget, ...]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+    return tuple([nugget.id for nugget in nuggets]), tuple([nugget.weight for nugget in nuggets])
+
+
+_IDS_AND_WEIGHTS: Final = NuggetMemo(_ids_and_weights)
 
 
 def answer_digest(query: str, answer: str) -> str:
@@ -511,6 +518,8 @@ _COLUMNS: Final = {
 }
 """The columns of `ResultLines` by type."""
 EVERY_COLUMN: Final = tuple(_COLUMNS)
+SUMMARY_COLUMNS: Final = ("offsets", "ids", "scores", "asked", "unknown", "flags")
+"""Those that a summary needs."""
 _LOOKUP_COLUMNS: Final = ("offsets", "ids", "flags", "marks")
 
 
@@ -752,6 +761,58 @@ _CHECKED: Final = ("judge", "answers", "restore_score_100", "error")
 """Fields whose form `read_checked` checks by itself; labels are checked by scoring them."""
 _BATCH: Final = 4096
 """Lines whose numbers are held as Python objects before they go into the columns."""
+
+
+_SUMMED: Final = frozenset({"id", "judge", "error", "restore_score_100"})
+
+
+def summed_part(line: Line) -> Line:
+    """The result of a judge with no more than `WrittenResults.add` counts of it: without its texts."""
+    part = {name: value for name, value in line.items() if name in _SUMMED}
+    # Of these it counts whether they are there.
+    if line.get("nuggets") is not None:
+        part["nuggets"] = []
+    answer = line.get("answer")
+    if isinstance(answer, str):
+        part["answer"] = answer[:1]
+    return part
+
+
+class WrittenResults(ResultsIndex):
+    """The index of a file of judged answers that this process writes from its beginning: complete without reading it.
+
+    A line has the score that was computed from its labels just before: it is not computed again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, columns=SUMMARY_COLUMNS)
+        self.size = 0
+        """Bytes of the lines that were added."""
+        self._added: list[tuple[Any, ...]] = []
+
+    def add(self, line: Line, size: int) -> None:
+        """Add the next line of the file, which has this many bytes."""
+        score = None
+        if "error" not in line:
+            score = line["restore_score_100"]
+        self._added.append(self._row(self.size, size, id_hash(line["id"]), line, score))
+        self.size += size
+        if len(self._added) == _BATCH:
+            self.settle()
+
+    def settle(self) -> None:
+        """Move the lines that were added last into the columns."""
+        if self._added:
+            self._columns.add(*zip(*self._added, strict=True))
+            self._added = []
+
+    def failures(self) -> Iterator[tuple[int, Line]]:
+        """The lines that record failures, with their numbers, read from the file."""
+        import numpy as np
+
+        by_name = dict(zip(self._kept, self._columns.all(), strict=True))
+        for number in np.flatnonzero(by_name["flags"] & _FAILED).tolist():
+            yield number, record_at(self.path, int(by_name["offsets"][number]))
 
 
 class LatestLines:

@@ -418,12 +418,15 @@ def _main() -> None:
     os.nice(NICE)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     subject, paths = json.loads(sys.stdin.buffer.read())
+    sys.stdout.buffer.write(numbers_of(subject, paths))
+
+
+def numbers_of(subject: str, paths: Mapping[str, str]) -> bytes:
+    """What the child process gives back, as JSON: the leaderboard, or the difference, of runs by name."""
     runs = {name: Path(path) for name, path in paths.items()}
     if subject == _BOARDS:
-        numbers = leaderboards_of(runs)
-    else:
-        numbers = difference_of(runs)
-    sys.stdout.buffer.write(orjson.dumps(numbers))
+        return orjson.dumps(leaderboards_of(runs))
+    return orjson.dumps(difference_of(runs))
 
 
 if __name__ == "__main__":

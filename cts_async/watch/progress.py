@@ -158,8 +158,9 @@ MAX_NOTICES: Final = 1000
 JOIN_S: Final = 2.0
 """How long the end of a command waits for a call under way: a disk that hangs must not block it."""
 _NO_BUDGET: Final = events.BudgetUsed(events.Cost(), None, None, None)
-_SCORE: Final = re.compile(rb'"restore_score_100":\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)')
-"""Matches a key only: inside a text its quotes would be escaped."""
+_SCORE_KEY: Final = b'"restore_score_100":'
+"""Found as a key only: inside a text its quotes would be escaped."""
+_NUMBER: Final = re.compile(rb"\s*(-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,7 +528,11 @@ class ScoreTail:
         while block := self._tail.next():
             offset, lines = block
             if offset >= self._earlier:
-                yield from map(float, _SCORE.findall(lines))
+                # Splitting finds a key in half the time of a pattern, which looks at each byte.
+                for after_key in lines.split(_SCORE_KEY)[1:]:
+                    number = _NUMBER.match(after_key)
+                    if number is not None:
+                        yield float(number[1])
                 continue
             for raw in lines.split(b"\n"):
                 line = record_in(raw)

@@ -13,13 +13,13 @@ from made_asking import asking_runs
 from playwright.sync_api import Browser, expect
 
 from browser.checks import lasting_faults
-from browser.viewing import Viewer, Watch, opened, viewing
+from browser.viewing import Viewer, Watch, opened, serving
 
 
 @pytest.fixture(scope="module")
 def asking(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     runs: Path = asking_runs(tmp_path_factory.mktemp("asking"))
-    with viewing(runs) as viewer:
+    with serving(runs) as viewer:
         yield viewer
 
 
@@ -66,7 +66,7 @@ def asked(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     # Playwright has a running loop in this thread.
     with ThreadPoolExecutor(1) as pool:
         run = pool.submit(asked_run, folder, models, min_asks=1, replies="yes-no").result()
-    with viewing(run.parent) as viewer:
+    with serving(run.parent) as viewer:
         yield viewer, run
 
 

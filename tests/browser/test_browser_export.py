@@ -13,7 +13,7 @@ from made_views import GOOD_K3, JUDGED, LIST, ORIG, TALK
 from playwright.sync_api import Browser, Page, expect
 
 from browser.test_browser_hostile import SLIPPED, innocent
-from browser.viewing import Viewer, Watch, leave, opened, viewing
+from browser.viewing import Viewer, Watch, leave, opened, serving
 from cts_async.viewer.app import viewed
 from cts_async.viewer.static_export import export_pages
 
@@ -133,7 +133,7 @@ def test_gains_over_the_origs_of_two_agents_are_told_apart(
     made = export_pages(viewed([tmp_path / "runs"]), tmp_path / "out")
     data = "sha of made.sha of made gold"
     shown = []
-    with viewing(tmp_path / "runs") as served:
+    with serving(tmp_path / "runs") as served:
         for at in (served, Viewer(made.page.as_uri(), tmp_path)):
             with opened(browser, at.url.removesuffix("index.html"), watch) as page:
                 board = sections(page, at, "leaderboard", data=data)

@@ -10,7 +10,7 @@ from made_runs import Row, made_run
 from made_views import GOOD_K3, LIST, ORIG, SMOKE, TALK
 from playwright.sync_api import Browser, Page, expect
 
-from browser.viewing import Viewer, Watch, opened, row_of, viewing
+from browser.viewing import Viewer, Watch, opened, row_of, serving
 
 
 def test_the_list_shows_every_run_by_its_data_with_progress_and_scores(page: Page, viewer: Viewer) -> None:
@@ -92,7 +92,7 @@ def test_leaderboard_without_data_shows_the_only_one_under_its_full_address(
 ) -> None:
     """As `cts demo` opens it. The short address is replaced, as it would lead forward again."""
     made_run(tmp_path, label="orig", rows=[Row("q1", labels={"ernie": "n"})])
-    with viewing(tmp_path) as viewer, opened(browser, viewer.url, Watch()) as page:
+    with serving(tmp_path) as viewer, opened(browser, viewer.url, Watch()) as page:
         page.goto(viewer.at("leaderboard"))
         expect(page.get_by_role("row").filter(has_text="orig")).to_be_visible()
         expect(page).to_have_url(re.compile(r"#/leaderboard\?data=sha"))

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from viewer.test_viewer_versions import DATA, FIRST, SECOND, THIRD, made_version, made_versions
 
 from browser.checks import FITTING, READABLE, faults, structure_faults
-from browser.viewing import Viewer, Watch, opened, viewing
+from browser.viewing import Viewer, Watch, opened, serving
 from cts_async.viewer.app import viewed
 from cts_async.viewer.static_export import export_pages
 
@@ -22,7 +22,7 @@ MENU = "button.versions"
 def versions(views: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
     folder = tmp_path_factory.mktemp("versions") / "runs"
     made_versions(folder)
-    with viewing(folder) as viewer:
+    with serving(folder) as viewer:
         yield viewer
 
 
@@ -115,7 +115,7 @@ def test_a_new_version_takes_the_place_of_the_newest_by_itself(
     browser: Browser, views: Path, tmp_path: Path, watch: Watch
 ) -> None:
     made_version(tmp_path, FIRST, day=1, score=30)
-    with viewing(tmp_path) as served, opened(browser, served.url, watch) as page:
+    with serving(tmp_path) as served, opened(browser, served.url, watch) as page:
         page.goto(served.at())
         expect(page.locator(".row-link")).to_have_count(1)
         made_version(tmp_path, SECOND, day=2, score=50, run_version=2)

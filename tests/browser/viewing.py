@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import viewer_server
 from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page
 
 WAIT_MS = 30_000
@@ -50,6 +51,13 @@ def viewing(runs: Path) -> Iterator[Viewer]:
             yield Viewer(f"{found[0]}/", runs)
         finally:
             process.terminate()
+
+
+@contextmanager
+def serving(runs: Path) -> Iterator[Viewer]:
+    """Its server in a thread of this process, which starts a second sooner."""
+    with viewer_server.viewer(runs, computes_here=True) as asker:
+        yield Viewer(f"http://127.0.0.1:{asker.port}/", runs)
 
 
 @dataclass

@@ -33,6 +33,7 @@ from cts_async.engine.lane import Lane, LaneLimits
 from cts_async.engine.runner import Job, Runner
 from cts_async.errors import ParameterRefused, RateLimited, StepError, UnusableOutput, UsageError
 from cts_async.llm.catalog import load_catalogue
+from cts_async.protocol import answers as answers_module
 from cts_async.protocol.plan import Plan, make_plan
 from cts_async.protocol.rejudge import JudgePlan, open_verdicts, plan_judging, run_judging
 from cts_async.protocol.run import open_runs, run_plan
@@ -63,7 +64,7 @@ async def done_at_a_bench(
         book = Journal(journal)
 
         def job(task: Task) -> Job:
-            task = pickle.loads(pickle.dumps(task))
+            task = bench.read(pickle.loads(pickle.dumps(task)))
 
             async def finish(ended: object) -> None:
                 for judge, line in bench.lines_of(task, ended):
@@ -187,6 +188,52 @@ def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
             with open_verdicts(apart, Events()) as files:
                 streams = judging_tasks(apart, files, Events())
                 tasks = [task for stream in streams for task in stream]
+                written = await done_at_a_bench(
+                    JudgingWork.from_plan(apart), tasks, tmp_path / "steps.jsonl", KEYS
+                )
+            assert len(provider.seen) == 2 * asked
+        assert written[0, None] == lines_of(tmp_path / "local" / PER_ITEM)
+        for judge in ("other", "lexical"):
+            assert written[0, judge] == lines_of(judgments_path(tmp_path / "local", judge))
+
+    asyncio.run(main())
+
+
+def test_lines_that_workers_parse_give_the_lines_of_a_local_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a file that is too large to be kept until its answers are judged."""
+    monkeypatch.setattr(answers_module, "KEPT_BYTES", 0)
+    gold = [json.loads(line) for line in (sample_dir() / "gold.jsonl").read_text().splitlines()]
+    texts = ["By train.", "<think>Hm.</think><answer>By ferry.</answer>", "渡轮", "Nobody knows."]
+    rows = [
+        json.dumps({"id": f"a{i}", "fused_query": gold[i]["fused_query"], "answer": text})
+        for i, text in enumerate(texts)
+    ]
+    (tmp_path / "candidates.jsonl").write_text("\ufeff" + "\n\n".join(rows) + "\n \n")
+
+    async def main() -> None:
+        async with FakeProvider(Settings()) as provider:
+            config = configured(tmp_path, provider.url)
+            local, apart = (
+                plan_judging(
+                    JudgeConfig(
+                        judges=("fake", "other", "lexical"),
+                        gold=sample_dir() / "gold.jsonl",
+                        candidates=str(tmp_path / "candidates.jsonl"),
+                        out=tmp_path / out,
+                        limit=3,
+                    ),
+                    load_catalogue(config),
+                    KEYS,
+                )
+                for out in ("local", "apart")
+            )
+            await run_judging(local, KEYS, Events())
+            asked = len(provider.seen)
+            with open_verdicts(apart, Events()) as files:
+                tasks = [task for stream in judging_tasks(apart, files, Events()) for task in stream]
+                assert [task.id for task in tasks] == ["line 1", "line 3", "line 5"] * 3
                 written = await done_at_a_bench(
                     JudgingWork.from_plan(apart), tasks, tmp_path / "steps.jsonl", KEYS
                 )

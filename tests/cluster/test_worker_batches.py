@@ -22,8 +22,10 @@ from cts_async.records import Instance, Nugget
 NUGGETS = (Nugget("n1", "Oslo lies at a fjord", 3.0, ("s1",)), Nugget("n2", "奥斯陆", 1.0))
 
 
-def verdict(id: str, nuggets: tuple[Nugget, ...], failure: StepError | None = None) -> PendingVerdict:
-    instance = Instance(id, "ferries to Oslo", "ferries", nuggets, "which ferries?", "Travel")
+def verdict(
+    id: str, nuggets: tuple[Nugget, ...], failure: StepError | None = None, query: str = "which ferries?"
+) -> PendingVerdict:
+    instance = Instance(id, "ferries to Oslo", "ferries", nuggets, query, "Travel")
     return PendingVerdict("gpt", 2, Judging(instance, f"answer {id}", failure), scoring=True)
 
 
@@ -56,7 +58,7 @@ def test_nuggets_of_instances_long_ago_are_forgotten(monkeypatch: pytest.MonkeyP
     packer = GoldPacker()
     for n in range(5):
         nuggets = (Nugget(f"n{n}", "text", 1.0),)
-        assert pickle.loads(packer.pack(verdict("a", nuggets)).nuggets) == nuggets
+        assert pickle.loads(packer.pack(verdict("a", nuggets, query=f"q{n}")).nuggets) == nuggets
     assert len(packer._packed) == 2
 
 
@@ -107,7 +109,8 @@ def test_record_of_a_task_of_one_step_travels_with_its_result() -> None:
         return requests.records[0], requests.n_unsent
 
     lines = [b'{"key":"k1","ok":true}\n', b'{"key":"k2","ok":false}\n']
-    assert asyncio.run(main()) == (Records([], ["k1", None], lines), 0)
+    summed = [{"key": "k1", "ok": True}, {"key": "k2", "ok": False}]
+    assert asyncio.run(main()) == (Records([], ["k1", None], lines, summed), 0)
 
 
 def test_record_of_a_longer_task_waits_for_the_head() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import resource
 import subprocess
 import sys
@@ -21,12 +22,17 @@ STARTERS = {
     *("execv", "execve", "posix_spawn", "spawnv", "system", "popen"),
 }
 OWNERS = {"subprocess", "asyncio", "os", "loop"}
+START = re.compile(rf"\b(?:{'|'.join(OWNERS)})\s*\.\s*(?:{'|'.join(STARTERS)})\b")
+"""Files without it need not be parsed."""
 
 
 def starts() -> Iterator[tuple[str, ast.Call]]:
     """Every call in the package that starts a program, with where it stands."""
     for path in sorted(PACKAGE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        if not START.search(text):
+            continue
+        for node in ast.walk(ast.parse(text)):
             match node:
                 case ast.Call(func=ast.Attribute(value=ast.Name(id=owner), attr=name)) if (
                     owner in OWNERS

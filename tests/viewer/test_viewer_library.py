@@ -92,12 +92,12 @@ def test_leaderboard_without_data_is_of_the_only_data_or_has_a_group_for_each(tm
     with viewer(tmp_path) as asker:
         assert asker.api("leaderboard").json == {"error": "no runs over known data"}
     made_run(tmp_path, label="orig", rows=rows("nn"))
-    with viewer(tmp_path) as asker:
+    with viewer(tmp_path, computes_here=True) as asker:
         assert asker.until("leaderboard", lambda said: not said["computing"]) == board(asker)
     made_run(tmp_path, label="orig", rows=rows("fn"), data="other")
     for data in ("made", "other"):
         made_run(tmp_path, label="gpt-k1", rows=rows("ff"), data=data)
-    with viewer(tmp_path) as asker:
+    with viewer(tmp_path, computes_here=True) as asker:
         found = asker.until("leaderboard", lambda said: not said["computing"])
         csv = asker.api("csv", data="").body.decode().splitlines()
     assert (found["data"], found["data_sha"], found["problem"]) == ("", "", "")
@@ -213,7 +213,7 @@ def test_difference_is_refused_or_explained_where_there_is_none(tmp_path: Path) 
     made_run(tmp_path, label="gpt-k1", rows=[Row("other", labels={"ernie": "ff"})])
     made_run(tmp_path, label="qwen-k1", rows=rows("ff"), data="else")
     made_talk(tmp_path, scheme="at-cot", rows={}, queries={"t": "x"})
-    with viewer(tmp_path) as asker:
+    with viewer(tmp_path, computes_here=True) as asker:
         for names in ("", "made-orig", "made-orig,made-orig", "made-orig,else-qwen-k1"):
             assert asker.api("difference", runs=names).status in (400, 404), names
         assert asker.api("difference", runs="made-orig,nothing").status == 404
@@ -238,7 +238,7 @@ def test_difference_without_an_interval_says_whether_the_scores_are_the_same(tmp
 
 def test_oldest_differences_are_forgotten(tmp_path: Path) -> None:
     names = [made_run(tmp_path, label=f"gpt-k{k}", rows=rows("ff")).name for k in (1, 2, 3)]
-    with patch("cts_async.viewer.leaderboards.MAX_CACHED", 1), viewer(tmp_path) as asker:
+    with patch("cts_async.viewer.leaderboards.MAX_CACHED", 1), viewer(tmp_path, computes_here=True) as asker:
         for a, b in ((0, 1), (1, 2), (0, 1)):
             asked = {"runs": f"{names[a]},{names[b]}"}
             found = asker.until("difference", lambda said: not said["computing"], **asked)

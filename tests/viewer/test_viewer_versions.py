@@ -73,7 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def asker(folder: Path) -> Iterator[Asker]:
-    with viewer(folder) as asker:
+    with viewer(folder, computes_here=True) as asker:
         yield asker
 
 

@@ -190,12 +190,10 @@ def _ungrouped(unit: str) -> str:
 
 def vocabulary_of(texts: Iterable[str]) -> frozenset[str]:
     """Return the words of `texts` (the prompts), without numbers and single ideographs."""
-    words = set()
+    found: set[str] = set()
     for text in texts:
-        for unit in units(normalised(text)):
-            if not (unit.is_number or unit.is_han):
-                words.add(unit.text)
-    return frozenset(words)
+        found.update(unit_texts(text))
+    return frozenset(unit for unit in found if not (unit[0].isdecimal() or _IS_HAN.match(unit)))
 
 
 # --- What a party must not have

@@ -47,7 +47,6 @@ from cts_async.llm.parsing import Clarification, Clarified, Expect, OneLine, Que
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.custom.sources import CustomRole, last_line
 from cts_async.protocol.custom.wire import View, nuggets_json, response_of, shown_value, trace_of, view_json
-from cts_async.protocol.judge import NuggetBriefs
 from cts_async.protocol.views import (
     AnswererView,
     AskingView,
@@ -58,7 +57,19 @@ from cts_async.protocol.views import (
     SearchView,
     TurnView,
 )
-from cts_async.records import Answer, Ask, AskLog, AskRules, Judgment, Nugget, Source, Trace, Turn, value
+from cts_async.records import (
+    Answer,
+    Ask,
+    AskLog,
+    AskRules,
+    Judgment,
+    Nugget,
+    NuggetMemo,
+    Source,
+    Trace,
+    Turn,
+    value,
+)
 from cts_async.search.asking import MAX_QUESTION_CHARS, AskSession, Injection, NoQuestionsLeft, User
 from cts_async.search.backends import Hit, Page
 from cts_async.search.tools import Tools, host_of, read_hits, read_page, reason_of
@@ -461,7 +472,7 @@ class CustomPlayer:
         if player.kind == "function":
             self._folder = os.getcwd()
         self._deadlines = Deadlines(player.name, player.timeout_s)
-        self._briefs = NuggetBriefs(_brief_of)
+        self._briefs = NuggetMemo(_brief_of)
         self.exact_unknown = False
         """Whether only the word itself is `unknown`, as in a run as published."""
 

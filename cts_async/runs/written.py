@@ -1,0 +1,91 @@
+"""What a command has written itself, summed while it writes: its summary need not read those lines again.
+
+Only files that the process began, and to which nobody else has added a byte, are known in this way; all others are read
+as ever. So the summary is that of the files, whatever happened: a line that the disk refused, a file that another
+process replaced, a run that is resumed, and lines that a cluster copied from another run all leave a file of another
+length than was noted here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from os.path import normpath
+from pathlib import Path
+from typing import Any
+
+from cts_async.engine.journal import Journal
+from cts_async.runs.index import stat_of
+from cts_async.runs.journal import Spent
+from cts_async.runs.results import Line, WrittenResults
+
+
+class _WrittenSteps:
+    """The sums of a journal that this process writes, as `spent_by` makes them: by what `group` makes of an instance."""
+
+    def __init__(self, group: Callable[[str], str]) -> None:
+        self.spent: dict[str, Spent] = defaultdict(Spent)
+        self.size = 0
+        """Bytes of the lines that were added."""
+        self._group = group
+
+    def add(self, record: Mapping[str, Any], size: int) -> None:
+        """Add a step, whose line has this many bytes."""
+        self.size += size
+        self.spent[self._group(record["instance"])].add(record)
+
+
+class WrittenFiles:
+    """The journals and results that a command writes from their beginning."""
+
+    def __init__(self) -> None:
+        self._steps: dict[Path, tuple[int, _WrittenSteps]] = {}
+        self._results: dict[Path, tuple[int, WrittenResults]] = {}
+
+    def follow_journal(self, journal: Journal, group: Callable[[str], str]) -> None:
+        """Sum the steps that are appended to a journal from now on, unless it has some already."""
+        if journal.size:
+            return
+        steps = _WrittenSteps(group)
+        journal.on_append = steps.add
+        self._steps[_normal(journal.path)] = (stat_of(journal.path).inode, steps)
+
+    def follow_results(self, path: Path) -> Callable[[Line, int], None] | None:
+        """Return what has to be given each verdict that is appended to a file, and the bytes of its line.
+
+        None if the file has lines already.
+        """
+        state = stat_of(path)
+        if state.size:
+            return None
+        results = WrittenResults(path)
+        self._results[_normal(path)] = (state.inode, results)
+        return results.add
+
+    def spent(self) -> dict[Path, Mapping[str, Spent]]:
+        """The sums of each journal that has the steps of this process and no others."""
+        spent_by_journal: dict[Path, Mapping[str, Spent]] = {}
+        for path, (inode, steps) in self._steps.items():
+            if _is_as_written(path, inode, steps.size):
+                spent_by_journal[path] = steps.spent
+        return spent_by_journal
+
+    def results(self, path: Path) -> WrittenResults | None:
+        """The numbers of a file that has the verdicts of this process and no other lines; None of any other file."""
+        found = self._results.get(_normal(path))
+        if found is None:
+            return None
+        inode, results = found
+        if not _is_as_written(path, inode, results.size):
+            return None
+        results.settle()
+        return results
+
+
+def _normal(path: Path) -> Path:
+    return Path(normpath(path))
+
+
+def _is_as_written(path: Path, inode: int, size: int) -> bool:
+    state = stat_of(path)
+    return state.inode == inode and state.size == size

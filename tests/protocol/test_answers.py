@@ -1,0 +1,112 @@
+"""Candidates as lines that are parsed where they are judged: only where that comes to the same, and never silently."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cts_async.config import JudgeConfig
+from cts_async.datasets import read_gold
+from cts_async.errors import RunStopped
+from cts_async.protocol import answers as answers_module
+from cts_async.protocol.answers import Answers, KeptAnswers, answers_of_candidates, any_id
+
+GOLD = [
+    {
+        "id": f"g{i}",
+        "fused_query": f"ferries to island {i}",
+        "nuggets": [{"id": "n", "text": "x", "weight": 1}],
+    }
+    for i in range(4)
+]
+ROWS = [
+    {"id": f"c{i}", "fused_query": f"ferries to island {i}", "answer": f"<answer>at {i}</answer>"}
+    for i in range(3)
+]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers_module, "KEPT_BYTES", 0)
+
+
+def read(folder: Path, rows: Sequence[Any], *, name: str = "candidates.jsonl", **options: Any) -> Answers:
+    gold, candidates = folder / "gold.jsonl", folder / name
+    gold.write_text("".join(json.dumps(row) + "\n" for row in GOLD))
+    candidates.write_text("".join(json.dumps(row) + "\n\n" for row in rows))
+    config = JudgeConfig(judges=("gpt",), gold=gold, candidates=str(candidates), **options)
+    return answers_of_candidates(candidates, read_gold(gold), config, KeptAnswers(), with_fingerprints=False)
+
+
+@pytest.mark.parametrize("limit", [None, 2])
+def test_lines_are_parsed_elsewhere_as_here(tmp_path: Path, limit: int | None) -> None:
+    answers = read(tmp_path, ROWS, limit=limit)
+    lines = pickle.loads(pickle.dumps(answers.lines))
+    reader = lines.reader()
+    judgings = [reader(line) for line in lines]
+    assert judgings == list(answers.stream(any_id))
+    assert [judging.answer for judging in judgings] == ["at 0", "at 1", "at 2"][:limit]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"id": "c9", "fused_query": "an unknown query", "answer": "x"},
+        {"id": "c9", "fused_query": "ferries to island 3", "answer": ""},
+        {"id": "c9", "fused_query": "ferries to island 3", "answer": "", "error": "timed out"},
+    ],
+    ids=["unknown", "empty", "failed"],
+)
+def test_lines_are_not_dealt_where_one_of_them_is_not_judged(tmp_path: Path, row: Any) -> None:
+    assert read(tmp_path, [*ROWS, row]).lines is None
+
+
+def test_lines_are_not_dealt_of_what_is_kept_or_has_a_large_gold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers_module, "MAX_SENT", 4)
+    assert read(tmp_path, ROWS).lines is not None
+    monkeypatch.setattr(answers_module, "MAX_SENT", 3)
+    assert read(tmp_path, ROWS).lines is None
+    monkeypatch.setattr(answers_module, "KEPT_BYTES", 1_000)
+    assert read(tmp_path, ROWS).lines is None
+
+
+def test_table_is_parsed_here(tmp_path: Path) -> None:
+    gold, candidates = tmp_path / "gold.jsonl", tmp_path / "candidates.csv"
+    gold.write_text("".join(json.dumps(row) + "\n" for row in GOLD))
+    candidates.write_text("id,fused_query,answer\nc1,ferries to island 1,at 1\n")
+    config = JudgeConfig(judges=("gpt",), gold=gold, candidates=str(candidates))
+    answers = answers_of_candidates(
+        candidates, read_gold(gold), config, KeptAnswers(), with_fingerprints=False
+    )
+    assert (len(answers), answers.lines) == (1, None)
+
+
+def test_file_with_fewer_lines_than_before_stops_the_run(tmp_path: Path) -> None:
+    lines = read(tmp_path, ROWS).lines
+    assert lines is not None
+    lines.file.write_text(json.dumps(ROWS[0]) + "\n")
+    with pytest.raises(
+        RunStopped, match=r"candidates\.jsonl: has 2 lines fewer than before; the file was changed"
+    ):
+        list(lines)
+    lines.file.unlink()
+    with pytest.raises(RunStopped, match=r"candidates\.jsonl: no such file.*; the file was changed"):
+        list(lines)
+
+
+def test_line_that_was_changed_stops_the_run(tmp_path: Path) -> None:
+    lines = read(tmp_path, ROWS).lines
+    assert lines is not None
+    line, reader = next(iter(lines)), lines.reader()
+    with pytest.raises(RunStopped, match=r"candidates\.jsonl:1: is not valid JSON.*; the file was changed"):
+        reader(replace(line, raw=b"{"))
+    with pytest.raises(RunStopped, match=r"line 1 joins no line of the gold any more; the file was changed"):
+        reader(replace(line, raw=json.dumps({**ROWS[0], "fused_query": "other"}).encode()))

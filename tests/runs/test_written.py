@@ -1,0 +1,170 @@
+"""The summary that a command makes of what it has written itself is that of its files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from golden_world import clean_environment, cts, say, unpack
+
+from cts_async.analysis import summary
+from cts_async.engine.journal import Journal
+from cts_async.errors import RejectedError
+from cts_async.llm.apis import Message
+from cts_async.runs.journal import no_system
+from cts_async.runs.written import WrittenFiles
+from cts_async.tables.summary import summary_json
+
+ONE = ("--candidates", "candidates.jsonl")
+TWO = (*ONE, "--candidates", "others.jsonl")
+Says = Callable[[str, Sequence[Message]], str]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The data of the golden campaign as the current folder."""
+    folder = tmp_path_factory.mktemp("golden")
+    with (
+        patch.dict(os.environ, clean_environment(folder), clear=True),
+        pytest.MonkeyPatch.context() as patched,
+    ):
+        unpack("0.7.0", folder, "candidates.jsonl", "others.jsonl", "gold.jsonl", "cts.toml")
+        patched.chdir(folder)
+        yield folder
+
+
+class Summaries:
+    """Compares each summary that a command makes with that of the files, and notes which files were not read."""
+
+    def __init__(self) -> None:
+        self.own: list[str] = []
+        """Directories whose results, and journals whose steps, were known without reading them."""
+        self._summarise = summary.summarise_runs
+
+    def __call__(self, directories: Iterable[Path], written: WrittenFiles | None = None) -> Any:
+        assert written is not None
+        directories = list(directories)
+        for journal in written.spent():
+            self.own.append(str(journal))
+        for directory in directories:
+            if written.results(directory / "per_item.jsonl") is not None:
+                self.own.append(str(directory))
+        summaries = self._summarise(directories, written)
+        for made, read in zip(summaries, self._summarise(directories), strict=True):
+            assert summary_json(made) == summary_json(read)
+            assert made.spent == read.spent
+            assert list(made.failures) == list(read.failures)
+            assert made.contradictions == read.contradictions
+            for scores, scores_read in zip(made.judges, read.judges, strict=True):
+                assert scores.ids.tolist() == scores_read.ids.tolist()
+                assert scores.scores.tolist() == scores_read.scores.tolist()
+                assert list(scores.failures) == list(scores_read.failures)
+        return summaries
+
+
+@pytest.fixture
+def summaries(world: Path, monkeypatch: pytest.MonkeyPatch) -> Summaries:
+    compared = Summaries()
+    monkeypatch.setattr(summary, "summarise_runs", compared)
+    return compared
+
+
+def judge(out: str, *words: str, says: Says = say) -> int:
+    result = cts("judge", "--gold", "gold.jsonl", "--out", out, "-q", *words, says=says)
+    assert isinstance(result.exception, SystemExit | None), result.exception
+    return result.exit_code
+
+
+def refuse_some(model: str, messages: Sequence[Message]) -> str:
+    """Judge, but refuse one query, and answer another one in another form at first."""
+    if "topic005" in messages[1]["content"]:
+        raise RejectedError("refused: content policy")
+    if "topic007" in messages[1]["content"] and len(messages) == 2:
+        return "All are covered."
+    return say(model, messages[:2])
+
+
+@pytest.mark.parametrize("sync", [(), ("--sync",)], ids=["", "sync"])
+@pytest.mark.parametrize(
+    ("files", "judges", "own"),
+    [
+        (ONE, ("support",), ["steps.jsonl", "."]),
+        (TWO, ("support",), ["steps.jsonl", "candidates", "others"]),
+        (ONE, ("support", "strict"), ["steps.jsonl", "."]),
+        (TWO, ("support", "strict", "lexical"), ["steps.jsonl", "candidates", "others"]),
+    ],
+)
+def test_summary_of_own_lines_is_that_of_the_files(
+    summaries: Summaries,
+    tmp_path: Path,
+    files: Sequence[str],
+    judges: Sequence[str],
+    own: Sequence[str],
+    sync: Sequence[str],
+) -> None:
+    named = [word for name in judges for word in ("--judge", name)]
+    judge(str(tmp_path), *files, *named, *sync)
+    assert summaries.own == [str(tmp_path / name) for name in own]
+
+
+def test_failures_and_repeated_attempts_are_in_the_summary_of_own_lines(
+    summaries: Summaries, tmp_path: Path
+) -> None:
+    assert judge(str(tmp_path), *ONE, "--judge", "support", says=refuse_some) == 1
+    assert summaries.own == [str(tmp_path / "steps.jsonl"), str(tmp_path)]
+
+
+def test_a_resumed_command_reads_its_files(summaries: Summaries, tmp_path: Path) -> None:
+    judge(str(tmp_path), *ONE, "--judge", "support", "--limit", "3")
+    assert summaries.own == [str(tmp_path / "steps.jsonl"), str(tmp_path)]
+    summaries.own.clear()
+    judge(str(tmp_path), *ONE, "--judge", "support")
+    judge(str(tmp_path), *ONE, "--judge", "support", "--retry-failed")
+    assert summaries.own == []
+
+
+VERDICT = {
+    "id": "q1",
+    "judge": "mine",
+    "nuggets": [{"id": "N1", "weight": 1, "coverage": "full"}],
+    "restore_score_100": 100.0,
+    "answer": "At nine.",
+}
+
+
+def test_results_that_are_not_as_they_were_written_have_to_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "per_item.jsonl"
+    path.touch()
+    files = WrittenFiles()
+    add = files.follow_results(path)
+    assert add is not None
+    add(VERDICT, 10)
+    assert files.results(path) is None  # not written yet, or the disk refused it
+    path.write_bytes(b"0123456789")
+    results = files.results(path)
+    assert results is not None
+    assert results.lines().scores.tolist() == [100.0]
+    path.write_bytes(b"0123456789\n")
+    assert files.results(path) is None  # longer: somebody else's line
+    (tmp_path / "other").write_bytes(b"0123456789")
+    (tmp_path / "other").rename(path)
+    assert files.results(path) is None  # as long, but another file
+    assert files.results(tmp_path / "unknown.jsonl") is None
+    assert files.follow_results(path) is None  # has lines already
+
+
+async def test_steps_of_other_processes_have_to_be_read(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "steps.jsonl")
+    files = WrittenFiles()
+    files.follow_journal(journal, no_system)
+    await journal.append({"key": "1" * 32, "ok": True, "instance": "q1", "step": "judge/mine", "model": "m"})
+    (spent,) = files.spent().values()
+    assert spent[""].calls == 1
+    line = b'{"key":"22222222222222222222222222222222","ok":true,"instance":"q2"}\n'
+    await journal.append_lines([line], ["2" * 32])
+    assert files.spent() == {}
+    journal.close()
