@@ -122,7 +122,8 @@ class Spent:
         if served is None:
             served = self.served[model] = Counter()
         served[str(response.get("served_model") or model)] += 1
-        # Nearly all responses have neither.
+        if "dropped" not in response and "served_tier" not in response:
+            return  # as nearly all responses
         if response.get("dropped"):
             self.dropped.setdefault(model, Counter()).update(map(str, response["dropped"]))
         if response.get("served_tier"):
