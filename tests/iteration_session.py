@@ -128,7 +128,7 @@ class Killed:
                 self.in_flight.append(self._n_requests() - self.n_executed() - sum(self.in_flight))
 
     def _is_killed(self, words: list[str], after_s: float | None) -> bool:
-        process = RealRun(self.here, tuple(words[1:]), words[0]).start()
+        process = RealRun(self.here, tuple(words[1:]), words[0]).fork()
         if after_s is not None:
             time.sleep(after_s)
             process.kill()

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forked_cts import ForkedCts
+
 from cts_async.engine.journal import read_records
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -41,6 +43,10 @@ class RealRun:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def fork(self) -> ForkedCts:
+        """The same without the start of a process, for tests of what happens after it."""
+        return ForkedCts((self.command, *self.words), self.here)
 
     def directories(self) -> list[Path]:
         """The run directories, one per system."""

@@ -173,8 +173,13 @@ def read_records(path: Path) -> Iterator[dict[str, Any]]:
     return (record for _, record in placed_records(path))
 
 
-def placed_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records of `read_records`, each with the offset at which its line begins."""
+def placed_records(
+    path: Path, parse: Callable[[bytes], Any] = foreign_json.loads
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The records of `read_records`, each with the offset at which its line begins.
+
+    `parse` reads a line, and raises ValueError for a damaged one.
+    """
     if not path.is_file():  # reading a named pipe would wait for its writer
         return
     offset = 0
@@ -185,7 +190,7 @@ def placed_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 offset += size + _skip_line(file, line)
                 continue
             try:
-                record = foreign_json.loads(line)
+                record = parse(line)
             except ValueError:
                 record = None
             if type(record) is dict and line[-1:] == b"\n":

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
+from cts_async import foreign_json
 from cts_async.engine.journal import placed_records, read_records
 from cts_async.engine.prices import CACHED, INPUT, OUTPUT, TIER_MARK, cost_terms, is_priced
 from cts_async.errors import InputError
@@ -285,13 +286,37 @@ def spent_by(journal: Path, group: Callable[[str], str]) -> dict[str, Spent]:
     """Sum the steps of a journal by what `group` makes of their instance. Raises InputError."""
     spent: dict[str, Spent] = defaultdict(Spent)
     try:
-        for _, record in placed_records(journal):
+        for _, record in placed_records(journal, _without_request):
             spent[group(str(record.get("instance")))].add(record)
     except (AttributeError, TypeError, ValueError):
         # Checking every field beforehand would cost more than reading.
         problem = "a step's model, attempts, usage or response is malformed"
         raise InputError(journal, problem) from None
     return spent
+
+
+_BEFORE_REQUEST: Final = re.compile(
+    rb'\{"key":"[0-9a-f]{32}","ok":true,"instance":"[^"\\]*","step":"(?!search/turn/)[^"\\]*"'
+    rb'(?:,"model":"[^"\\]*")?(?=,"request":)'
+)
+"""The beginning of a finished step's line as the journal writes it; what an agent's turn requested is looked at."""
+_RESPONSE: Final = b',"response":'
+
+
+def _without_request(line: bytes) -> Any:
+    """A step's record, as a rule without request and notes: they may be most of a line, and cost nothing.
+
+    Raises ValueError for a damaged line.
+    """
+    before = _BEFORE_REQUEST.match(line)
+    if before is not None:
+        # In a text its quotation marks would be escaped. In an object of the request a bracket would be left without
+        # its pair: such a line is parsed whole.
+        response = line.find(_RESPONSE, before.end())
+        if response >= 0:
+            with suppress(ValueError):
+                return foreign_json.loads(before[0] + line[response:])
+    return foreign_json.loads(line)
 
 
 # --- Indexes of a journal that is being written

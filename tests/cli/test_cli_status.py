@@ -168,7 +168,7 @@ def test_killed_run_is_recognised_and_a_finished_one_leaves_no_live_file(
         assert (found["state"], found["n_expected"]) == ("killed", 2)
         assert found["command"].startswith("cts run --all fake")
         provider.set(latency_s=0.0)
-        again = run.start()
+        again = run.fork()
         again.communicate(timeout=20)
         assert again.returncode == 0
     assert not (directory / LIVE).exists()

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from fake_provider import Remote, digest_of, provider_process
+from forked_cts import ForkedCts
 from real_run import RealRun
 
 from cts_async.datasets.kinds.sample import sample_dir
@@ -46,7 +47,7 @@ def run_in(here: Path) -> RealRun:
     return RealRun(here, words)
 
 
-def ended(process: subprocess.Popen[str], code: int) -> str:
+def ended(process: subprocess.Popen[str] | ForkedCts, code: int) -> str:
     """Return the process's standard error; it has to end with `code`."""
     _, printed = process.communicate(timeout=120)
     assert process.returncode == code, printed
@@ -103,7 +104,7 @@ def test_run_killed_at_any_moment_pays_for_nothing_twice(here: Path, provider: R
     lost = 0
     for _ in range(3):
         asked = len(provider.seen())
-        process = run_in(here).start()
+        process = run_in(here).fork()
         more = moments.randrange(1, CALLS // 4)
         until(lambda asked=asked, more=more: len(provider.seen()) >= asked + more)
         time.sleep(moments.uniform(0, LATENCY_S))
@@ -120,7 +121,7 @@ def test_run_killed_at_any_moment_pays_for_nothing_twice(here: Path, provider: R
         known = bodies(here, provider)
         assert known <= counts.keys()
     asked = provider.seen()
-    ended(run_in(here).start(), 0)
+    ended(run_in(here).fork(), 0)
     finished(here)
     counts = Counter(request.digest for request in provider.seen())
     assert all(counts[digest] == before for digest, before in known_counts(known, asked).items())
@@ -130,7 +131,7 @@ def test_run_killed_at_any_moment_pays_for_nothing_twice(here: Path, provider: R
     journal = here / RUN / "steps.jsonl"
     journal.write_bytes(journal.read_bytes()[:-40])
     (here / RUN / "results.jsonl").unlink()
-    ended(run_in(here).start(), 0)
+    ended(run_in(here).fork(), 0)
     finished(here)
     assert len(provider.seen()) <= CALLS + lost + 1
     assert (here / RUN / "steps.jsonl.torn").stat().st_size > 0
@@ -144,7 +145,7 @@ def test_one_interrupt_finishes_calls_in_flight_and_resumes(here: Path, provider
     assert "resumes" in printed
     assert "Traceback" not in printed
     assert len(provider.seen()) == len(run_in(here).records()) < CALLS
-    ended(run_in(here).start(), 0)
+    ended(run_in(here).fork(), 0)
     finished(here)
     assert len(provider.seen()) == CALLS
 
@@ -153,7 +154,7 @@ def test_second_copy_is_refused_and_two_interrupts_stop_at_once(here: Path, prov
     provider.set(latency_s=20.0)
     process = run_in(here).start()
     until(lambda: len(provider.seen()) >= CONCURRENCY)
-    assert f"runs/r: process {process.pid} is writing this run" in ended(run_in(here).start(), 2)
+    assert f"runs/r: process {process.pid} is writing this run" in ended(run_in(here).fork(), 2)
     process.send_signal(signal.SIGINT)
     time.sleep(0.2)
     assert process.poll() is None

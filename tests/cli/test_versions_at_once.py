@@ -77,7 +77,7 @@ def test_two_processes_of_one_command_make_one_version(here: Path, provider: Rem
     execute(planned(here, 0))
     provider.set(latency_s=0.5)
     words = ("--all", "fake", "-m", "fake", "-k", "1", "--limit", "3", "-q", "--no-orig")
-    processes = [RealRun(here, words).start() for _ in range(2)]
+    processes = [RealRun(here, words).fork() for _ in range(2)]
     endings = sorted((process.communicate(timeout=120)[1], process.returncode) for process in processes)
     codes = [code for _, code in endings]
     assert sorted(codes) == [0, 2]

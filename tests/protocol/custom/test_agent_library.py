@@ -36,7 +36,7 @@ def test_killed_run_of_an_agent_library_pays_for_no_call_twice(tmp_path: Path) -
     run = RealRun(tmp_path, words)
     with provider_process(latency_s=0.4) as provider:
         run.configure(provider.url, max_concurrency=IN_FLIGHT)
-        killed = run.start()
+        killed = run.fork()
         until = time.monotonic() + 120
         # On a loaded machine agents start seconds apart: one may be over before another has asked.
         while provider.stats()["paid"] < N * CALLS // 3 or not unfinished_calls(run):
@@ -52,7 +52,7 @@ def test_killed_run_of_an_agent_library_pays_for_no_call_twice(tmp_path: Path) -
         # Each place may hold one call on its way, and one answered whose line is just being written.
         assert 0 <= paid - recorded <= 2 * IN_FLIGHT
 
-        resumed = run.start()
+        resumed = run.fork()
         _, notices = resumed.communicate(timeout=180)
         assert resumed.returncode == 0, notices
         assert [line for line in run.results() if "error" in line] == []
