@@ -190,9 +190,10 @@ class Account:
         permit = Permit(tokens, sent_at, self._margin, self.sent, self._tokens_sent)
         request_gate, token_gate = self._requests, self._tokens
         if request_gate or token_gate:
-            for gate, amount in ((request_gate, 1.0), (token_gate, tokens)):
-                if gate and gate.take(now, amount, by) and type(gate) is MeterGate:
-                    permit.probes += (gate,)
+            if request_gate and request_gate.take(now, 1.0, by) and type(request_gate) is MeterGate:
+                permit.probes += (request_gate,)
+            if token_gate and token_gate.take(now, tokens, by) and type(token_gate) is MeterGate:
+                permit.probes += (token_gate,)
             if type(request_gate) is MeterGate or type(token_gate) is MeterGate:
                 permit.rooms = (_room(request_gate), _room(token_gate))
         if reserved and self._reservations:
