@@ -225,7 +225,7 @@ def spent_of(manifest: Manifest, journals: dict[Path, Mapping[str, Spent]]) -> S
     `journals` has the sums of the journals that were read before, by system, "" in one that is not shared.
     """
     journal, is_shared = journal_of(manifest)
-    system, group = "", no_system
+    system, group = "", _no_system
     if is_shared:
         system, group = manifest.directory.name, system_of
     if journal not in journals:
@@ -238,8 +238,7 @@ def system_of(instance: str) -> str:
     return instance.partition("/")[0]
 
 
-def no_system(instance: str) -> str:
-    """The system of the instances of a journal that is not shared: it has no name."""
+def _no_system(instance: str) -> str:
     return ""
 
 

@@ -791,11 +791,16 @@ class WrittenResults(ResultsIndex):
         self._added: list[tuple[Any, ...]] = []
 
     def add(self, line: Line, size: int) -> None:
-        """Add the next line of the file, which has this many bytes."""
-        score = None
-        if "error" not in line:
-            score = line["restore_score_100"]
-        self._added.append(self._row(self.size, size, id_hash(line["id"]), line, score))
+        """Add the next line of the file, which has this many bytes: a verdict on an answer, or a failure."""
+        id = id_hash(line["id"])
+        if "error" in line:
+            row = self._row(self.size, size, id, line, None)
+        else:
+            # In the order of SUMMARY_COLUMNS. Verdicts differ in nothing else.
+            row = (self.size, id, line["restore_score_100"], 0, 0, _ANSWERED | _LABELLED)
+            if self.judge is None:
+                self.judge = line["judge"]
+        self._added.append(row)
         self.size += size
         if len(self._added) == _BATCH:
             self.settle()
