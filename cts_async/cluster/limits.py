@@ -320,9 +320,11 @@ class WorkerShare:
     def admit(self, account: str, requests: PermitRequests, now: float) -> None:
         """Answer requests for permits, now or as soon as there is room."""
         lane = self.limits.lanes[account]
-        together = lane.permits_now(requests, now)
-        if together:
-            for number, granted, step_key in zip(requests.numbers, together, requests.step_keys, strict=True):
+        permits_of_all = lane.permits_now(requests, now)
+        if permits_of_all:
+            for number, granted, step_key in zip(
+                requests.numbers, permits_of_all, requests.step_keys, strict=True
+            ):
                 self._permits[number] = lane, granted
                 self._grant(number, lane.terms_of(granted, step_key))
             return
@@ -359,22 +361,10 @@ class WorkerShare:
 
     def report(self, reports: Reports, now: float) -> None:
         """Record the outcomes of permits."""
+        # For all of them, before one leaves its lane and lets in who waits for room.
+        self._note_uses(reports, now)
+        self._settle_tokens(reports)
         permits = self._permits
-        uses: defaultdict[SharedLane, list[tuple[Permit, float]]] = defaultdict(list)
-        for number, used_s in reports.used_s():
-            if number in permits:
-                lane, permit = permits[number]
-                uses[lane].append((permit, used_s))
-        for lane, lane_uses in uses.items():
-            lane.account.used(lane_uses, now)
-        # Before any of them leaves its lane, and lets in who waits for room.
-        charges: defaultdict[SharedLane, list[tuple[Permit, float]]] = defaultdict(list)
-        for number, (_, tokens, _) in reports.served.items():
-            if number in permits and tokens is not None:
-                lane, permit = permits[number]
-                charges[lane].append((permit, tokens))
-        for lane, lane_charges in charges.items():
-            lane.account.settle_together(lane_charges)
         for number, (_, tokens, quotas) in reports.served.items():
             if number in permits:
                 lane, permit = permits.pop(number)
@@ -383,6 +373,26 @@ class WorkerShare:
             if number in permits:
                 lane, permit = permits.pop(number)
                 lane.has_failed(permit, failure)
+
+    def _note_uses(self, reports: Reports, now: float) -> None:
+        """Record when permits were used."""
+        uses_by_lane: defaultdict[SharedLane, list[tuple[Permit, float]]] = defaultdict(list)
+        for number, used_s in reports.used_s():
+            if number in self._permits:
+                lane, permit = self._permits[number]
+                uses_by_lane[lane].append((permit, used_s))
+        for lane, uses in uses_by_lane.items():
+            lane.account.used(uses, now)
+
+    def _settle_tokens(self, reports: Reports) -> None:
+        """Record how many tokens the requests took that were answered."""
+        charges_by_lane: defaultdict[SharedLane, list[tuple[Permit, float]]] = defaultdict(list)
+        for number, (_, tokens, _) in reports.served.items():
+            if number in self._permits and tokens is not None:
+                lane, permit = self._permits[number]
+                charges_by_lane[lane].append((permit, tokens))
+        for lane, charges in charges_by_lane.items():
+            lane.account.settle_together(charges)
 
     def settle(self, number: int, cost: Cost) -> None:
         """Replace the reservation of a call that is over by its true cost."""
