@@ -1,9 +1,9 @@
 """CPU per judged candidate in `cts judge`, compared with a bare aiohttp client that posts the same bodies, and with the
 script that researchers write by hand for it (`benchmarks/script.py`).
 
-Replies look as providers send them: rate limits, identifiers, details of usage. The same with replies of the least size
-stands below. Whole processes, start-up included, and the cost of one more candidate: the difference of two sizes. The
-lexical judge, which `cts judge` adds to a model unless told not to, makes no calls and is measured separately.
+Replies look as providers send them: rate limits, identifiers, details of usage. The same over TLS, and with replies of
+the least size, stands below. Whole processes, start-up included, and the cost of one more candidate: the difference of
+two sizes. The lexical judge, which `cts judge` adds to a model unless told not to, makes no calls and is measured apart.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from benchmarks.shared.endpoint import Endpoint
+from benchmarks.shared.endpoint import Endpoint, static_endpoint, trusted
 from benchmarks.shared.judging import JudgeWorld, against_static_endpoint
 from benchmarks.shared.process import ROOT, Spent, interleaved, marginal_us, median_cpu_s, spent_by
 from benchmarks.shared.result import Result, Row
@@ -30,8 +30,13 @@ def bench() -> Result:
 
 
 def _measured(world: JudgeWorld, endpoint: Endpoint) -> Result:
+    with trusted(), static_endpoint(tls=True) as secure:
+        return _compared(world, endpoint, secure)
+
+
+def _compared(world: JudgeWorld, endpoint: Endpoint, secure: Endpoint) -> Result:
     bodies = world.bodies(LARGE)
-    urls = {"": endpoint.provider, "least replies: ": endpoint.url}
+    urls = {"": endpoint.provider, "TLS: ": secure.provider, "least replies: ": endpoint.url}
     work: dict[str, Callable[[], Spent]] = {}
     for replies, url in urls.items():
         for n in (LARGE, SMALL):

@@ -12,11 +12,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.shared.endpoint import Endpoint
+from benchmarks.cpu import BARE_GOAL, SCRIPT_GOAL
+from benchmarks.shared.endpoint import Endpoint, static_endpoint, trusted
 from benchmarks.shared.judging import JudgeWorld, against_static_endpoint
 from benchmarks.shared.process import ROOT, ours
 from benchmarks.shared.result import Result, Row
@@ -35,18 +36,22 @@ def bench() -> Result:
 
 
 def _measured(world: JudgeWorld, endpoint: Endpoint) -> Result:
-    bodies, url = world.bodies(LARGE), endpoint.provider
+    rows = [*_compared(world, endpoint.provider, "")]
+    with trusted(), static_endpoint(tls=True) as secure:
+        rows += _compared(world, secure.provider, "TLS: ")
+    return Result(TITLE, rows)
+
+
+def _compared(world: JudgeWorld, url: str, prefix: str) -> Iterator[Row]:
+    bodies = world.bodies(LARGE)
     judge = _one_more(partial(_judge, world, url))
     bare = _one_more(partial(_client, "bare", url, bodies))
     script = _one_more(partial(_client, "script", url, bodies))
-    rows = [
-        Row("cts judge", judge),
-        Row("bare client", bare),
-        Row("script by hand", script),
-        Row("cts judge / bare client", judge / bare, digits=2),
-        Row("cts judge / script by hand", judge / script, digits=2),
-    ]
-    return Result(TITLE, rows)
+    yield Row(f"{prefix}cts judge", judge)
+    yield Row(f"{prefix}bare client", bare)
+    yield Row(f"{prefix}script by hand", script)
+    yield Row(f"{prefix}cts judge / bare client", judge / bare, "<=", BARE_GOAL, 2)
+    yield Row(f"{prefix}cts judge / script by hand", judge / script, "<=", SCRIPT_GOAL, 2)
 
 
 def _one_more(instructions_for: Callable[[int], int]) -> float:

@@ -157,6 +157,19 @@ def _reply(text: str) -> str:
 
 
 @contextmanager
+def trusted() -> Iterator[None]:
+    """While the block runs, processes that are started trust the tests' CA, and no other."""
+    before = os.environ.get("SSL_CERT_FILE")
+    os.environ["SSL_CERT_FILE"] = str(CA)
+    try:
+        yield
+    finally:
+        del os.environ["SSL_CERT_FILE"]
+        if before is not None:
+            os.environ["SSL_CERT_FILE"] = before
+
+
+@contextmanager
 def static_endpoint(processes: int = 1, *, tls: bool = False) -> Iterator[Endpoint]:
     """nginx on a free port of the loopback while the block runs, with so many worker processes. Raises NoNginx.
 

@@ -127,11 +127,13 @@ class RunningMean:
 
     def add(self, scores: Iterable[float]) -> None:
         """Take in further scores."""
+        n, mean, squares = self.n, self.mean, self._squares
         for score in scores:
-            self.n += 1
-            off = score - self.mean
-            self.mean += off / self.n
-            self._squares += off * (score - self.mean)
+            n += 1
+            off = score - mean
+            mean += off / n
+            squares += off * (score - mean)
+        self.n, self.mean, self._squares = n, mean, squares
 
     def interval(self) -> tuple[float, float] | None:
         """mean ± t · s / sqrt(n), Student's t with n - 1 degrees of freedom; None for fewer than two scores."""

@@ -16,8 +16,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
-from math import ceil, inf
+from itertools import chain, count
+from math import ceil, fsum, inf
 from typing import Any, Final
 
 import anyio.abc
@@ -177,6 +177,33 @@ class LeasedAccount(Account):
             latest_s = max(latest_s, after_s)
         for (was, sent_at), permits in by_dates.items():
             self.redate(was, sent_at, permits)
+        self._note_lateness(latest_s, now)
+
+    def settle_together(self, served: Iterable[tuple[Permit, float]]) -> None:
+        """Replace the token estimates of requests by the true numbers, those sent at the same time in one."""
+        if self._tokens is None:
+            return
+        too_low: defaultdict[float, list[tuple[float, float]]] = defaultdict(list)
+        too_high: defaultdict[float, list[tuple[float, float]]] = defaultdict(list)
+        for permit, tokens_used in served:
+            charged = self._charged(permit, tokens_used)
+            # Apart: what was too little is counted from now, and what was too much given back where it was taken.
+            if charged > permit.tokens:
+                too_low[permit.sent_at].append((permit.tokens, charged))
+            else:
+                too_high[permit.sent_at].append((permit.tokens, charged))
+        # In this order, since a bucket that is full takes nothing back.
+        for sent_at, pairs in chain(too_high.items(), too_low.items()):
+            estimate = fsum(tokens for tokens, _ in pairs)
+            if estimate <= self._tokens.limit:
+                pairs = [(estimate, fsum(charged for _, charged in pairs))]
+            for tokens, charged in pairs:
+                self._tokens.settle(sent_at, tokens, charged)
+
+    def _settle(self, permit: Permit, tokens_used: float) -> None:
+        return  # `settle_together` has
+
+    def _note_lateness(self, latest_s: float, now: float) -> None:
         # An even flow waits for a late request; of those within a second the latest counts.
         if now - self._late_at > 1.0:
             self._late_s = LATE_S
@@ -293,9 +320,11 @@ class WorkerShare:
     def admit(self, account: str, requests: PermitRequests, now: float) -> None:
         """Answer requests for permits, now or as soon as there is room."""
         lane = self.limits.lanes[account]
-        together = lane.permits_now(requests, now)
-        if together:
-            for number, granted, step_key in zip(requests.numbers, together, requests.step_keys, strict=True):
+        permits_of_all = lane.permits_now(requests, now)
+        if permits_of_all:
+            for number, granted, step_key in zip(
+                requests.numbers, permits_of_all, requests.step_keys, strict=True
+            ):
                 self._permits[number] = lane, granted
                 self._grant(number, lane.terms_of(granted, step_key))
             return
@@ -332,14 +361,10 @@ class WorkerShare:
 
     def report(self, reports: Reports, now: float) -> None:
         """Record the outcomes of permits."""
+        # For all of them, before one leaves its lane and lets in who waits for room.
+        self._note_uses(reports, now)
+        self._settle_tokens(reports)
         permits = self._permits
-        uses: defaultdict[SharedLane, list[tuple[Permit, float]]] = defaultdict(list)
-        for number, used_s in reports.used_s():
-            if number in permits:
-                lane, permit = permits[number]
-                uses[lane].append((permit, used_s))
-        for lane, lane_uses in uses.items():
-            lane.account.used(lane_uses, now)
         for number, (_, tokens, quotas) in reports.served.items():
             if number in permits:
                 lane, permit = permits.pop(number)
@@ -348,6 +373,26 @@ class WorkerShare:
             if number in permits:
                 lane, permit = permits.pop(number)
                 lane.has_failed(permit, failure)
+
+    def _note_uses(self, reports: Reports, now: float) -> None:
+        """Record when permits were used."""
+        uses_by_lane: defaultdict[SharedLane, list[tuple[Permit, float]]] = defaultdict(list)
+        for number, used_s in reports.used_s():
+            if number in self._permits:
+                lane, permit = self._permits[number]
+                uses_by_lane[lane].append((permit, used_s))
+        for lane, uses in uses_by_lane.items():
+            lane.account.used(uses, now)
+
+    def _settle_tokens(self, reports: Reports) -> None:
+        """Record how many tokens the requests took that were answered."""
+        charges_by_lane: defaultdict[SharedLane, list[tuple[Permit, float]]] = defaultdict(list)
+        for number, (_, tokens, _) in reports.served.items():
+            if number in self._permits and tokens is not None:
+                lane, permit = self._permits[number]
+                charges_by_lane[lane].append((permit, tokens))
+        for lane, charges in charges_by_lane.items():
+            lane.account.settle_together(charges)
 
     def settle(self, number: int, cost: Cost) -> None:
         """Replace the reservation of a call that is over by its true cost."""

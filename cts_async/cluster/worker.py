@@ -57,11 +57,11 @@ from cts_async.runs.results import Line
 from cts_async.runs.results import summed_part as summed_result
 
 TURN_S, TURNS_PER_S = 0.2, 250.0
-"""A turn ends after TURN_S at the latest, or later with many workers: one costs the head half a millisecond."""
+"""A turn ends after TURN_S at the latest, or later with many workers: through Ray one costs the head 0.8 ms of CPU."""
 BATCH_S, BATCHES_PER_S = 0.003, 1000.0
 """What is urgent waits so long for more to travel with, or longer with many workers."""
 EASY_BATCH_S, EASY_BATCHES_PER_S = 0.02, 400.0
-"""A worker's questions to the head wait so long with few workers already: a turn costs the head as much as several
+"""A worker's questions to the head wait so long with few workers already: a turn costs the head as much as some
 judgements, and a model takes a hundred times as long to answer. With 8 workers these are 400 turns a second in all."""
 FULL_BATCH: Final = 16
 """Questions that come within EASY_BATCH_S where work is quick: then they wait so long however few workers there are,

@@ -190,9 +190,10 @@ class Account:
         permit = Permit(tokens, sent_at, self._margin, self.sent, self._tokens_sent)
         request_gate, token_gate = self._requests, self._tokens
         if request_gate or token_gate:
-            for gate, amount in ((request_gate, 1.0), (token_gate, tokens)):
-                if gate and gate.take(now, amount, by) and type(gate) is MeterGate:
-                    permit.probes += (gate,)
+            if request_gate and request_gate.take(now, 1.0, by) and type(request_gate) is MeterGate:
+                permit.probes += (request_gate,)
+            if token_gate and token_gate.take(now, tokens, by) and type(token_gate) is MeterGate:
+                permit.probes += (token_gate,)
             if type(request_gate) is MeterGate or type(token_gate) is MeterGate:
                 permit.rooms = (_room(request_gate), _room(token_gate))
         if reserved and self._reservations:
@@ -258,10 +259,7 @@ class Account:
     def served(self, permit: Permit, tokens_used: float | None) -> None:
         """Record that the request was answered: its token estimate becomes the true number (None: unknown)."""
         if self._tokens and tokens_used is not None:
-            charged = tokens_used
-            if self.reserves:
-                charged = max(tokens_used, permit.tokens)
-            self._tokens.settle(permit.sent_at, permit.tokens, charged)
+            self._settle(permit, tokens_used)
             if permit.tokens and tokens_used:
                 # By the estimate itself, without the margin that the charge had in it.
                 ratio = tokens_used / permit.tokens * permit.token_margin
@@ -279,6 +277,17 @@ class Account:
         self._refusals *= 1.0 - REFUSALS_GAIN
         if self._slowed:
             self._speed_up(permit.sent_at)
+
+    def _settle(self, permit: Permit, tokens_used: float) -> None:
+        """Replace the token estimate of a request by the true number."""
+        if self._tokens:
+            self._tokens.settle(permit.sent_at, permit.tokens, self._charged(permit, tokens_used))
+
+    def _charged(self, permit: Permit, tokens_used: float) -> float:
+        """The tokens that the server has charged for a request."""
+        if self.reserves:
+            return max(tokens_used, permit.tokens)
+        return tokens_used
 
     def _speed_up(self, now: float) -> None:
         self._slowed = False

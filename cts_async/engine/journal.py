@@ -112,10 +112,11 @@ class Journal:
         Raises as `AppendLog.append`, and StepError for a line that could not be read back.
         """
         line = journal_line(record)
-        if len(line) > MAX_LINE:
-            raise StepError(f"the record of this step has {len(line):,} bytes, of at most {MAX_LINE:,}")
+        size = len(line)
+        if size > MAX_LINE:
+            raise StepError(f"the record of this step has {size:,} bytes, of at most {MAX_LINE:,}")
         if self.on_append is not None:
-            self.on_append(record, len(line))
+            self.on_append(record, size)
         offset = await self._log.append_lines(line)
         if record["ok"]:
             self._recent[record["key"]] = offset

@@ -472,7 +472,10 @@ class Runner:
             while True:
                 if self.stopped:
                     raise self.stopped
-                permit = await self._admit(ctx, step, attempts)
+                permit = None
+                # A function without limits of its own has nobody to wait for.
+                if step.lane is not None or self._budget is not None:
+                    permit = await self._admit(ctx, step, attempts)
                 began = loop.time()
                 try:
                     executed, result = await self._attempt(step, permit, attempts, began)
@@ -484,9 +487,7 @@ class Runner:
                 # Before the wait: a cancellation within it must not record the attempts again.
                 attempts.recorded = True
                 await ctx.job.journal.append(
-                    attempts.record(
-                        step, ctx.job.id, self._clock(), response=executed.response, latency_s=latency_s
-                    )
+                    attempts.record(step, ctx.job.id, self._clock(), executed.response, latency_s)
                 )
                 self.step_ended(ctx, step, replayed=False, latency_s=latency_s, usage=attempts.usage)
                 return result
@@ -502,9 +503,9 @@ class Runner:
                     lane_name = step.lane.name
                 self._stop_as_far_as(error, ctx.job.group, lane_name)
             if attempts.failed:
-                error_json = {"kind": getattr(error, "kind", "stopped"), "message": str(error)}
+                kind = getattr(error, "kind", "stopped")
                 await ctx.job.journal.append(
-                    attempts.record(step, ctx.job.id, self._clock(), error=error_json)
+                    attempts.failure_record(step, ctx.job.id, self._clock(), kind, str(error))
                 )
             if isinstance(error, StepError):
                 error.step = error.step or step.name
@@ -519,8 +520,8 @@ class Runner:
         except asyncio.CancelledError:
             if self._budget and attempts.failed and not attempts.recorded:
                 # Record what the attempts may have cost: a budget counts it in the next session, too.
-                error_json = {"kind": "cancelled", "message": "the run was stopped at once"}
-                record = attempts.record(step, ctx.job.id, self._clock(), error=error_json)
+                message = "the run was stopped at once"
+                record = attempts.failure_record(step, ctx.job.id, self._clock(), "cancelled", message)
                 # Shielded, since the cancellation under way would cut the write off, too.
                 with anyio.CancelScope(shield=True), suppress(RunStopped):
                     await ctx.job.journal.append(record)

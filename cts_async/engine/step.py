@@ -279,15 +279,32 @@ class Attempts:
             true_cost = step.cost(charged)
         budget.settle(self.reserved, true_cost)
 
-    def record(self, step: Step[Any], instance: str, now: float, **outcome: Any) -> dict[str, Any]:
-        """The step's line in the journal; `outcome` is `response` and `latency_s`, or `error`."""
+    def record(
+        self, step: Step[Any], instance: str, now: float, response: Any, latency_s: float
+    ) -> dict[str, Any]:
+        """The line in the journal of a step that has a result, whose last attempt took `latency_s`."""
         # `key` and `ok` come first: opening a journal scans for them without reading the rest.
-        record: dict[str, Any] = {"key": step.key, "ok": "error" not in outcome}
+        record: dict[str, Any] = {"key": step.key, "ok": True}
         record |= step.description(instance)
-        record |= outcome
-        if "latency_s" in outcome:
-            # As `round` to four digits, ties apart, which takes five times as long.
-            record["latency_s"] = int(outcome["latency_s"] * 10_000 + 0.5) / 10_000
+        record["response"] = response
+        record["latency_s"] = round(latency_s, 4)
+        self._add_spending(record, n_succeeded=1)
+        record["time"] = round(now, 3)
+        return record
+
+    def failure_record(
+        self, step: Step[Any], instance: str, now: float, kind: str, message: str
+    ) -> dict[str, Any]:
+        """The line in the journal of a step that has failed for good."""
+        record: dict[str, Any] = {"key": step.key, "ok": False}
+        record |= step.description(instance)
+        record["error"] = {"kind": kind, "message": message}
+        self._add_spending(record, n_succeeded=0)
+        record["time"] = round(now, 3)
+        return record
+
+    def _add_spending(self, record: dict[str, Any], n_succeeded: int) -> None:
+        """Add to a line what the attempts took."""
         if self.assumed.calls:
             record["assumed"] = {"tokens": self.assumed.tokens, "usd": self.assumed.usd}
         if self.usage.input_tokens or self.usage.output_tokens:
@@ -295,10 +312,8 @@ class Attempts:
         if self.failed:
             # Left out where it was one attempt: the usual is not written a million times. What never left is no call.
             sent = sum(not failed.get("unsent") for failed in self.failed)
-            record["attempts"] = sent + ("error" not in outcome)
+            record["attempts"] = sent + n_succeeded
             record["failed_attempts"] = self.failed
-        record["time"] = int(now * 1_000 + 0.5) / 1_000
-        return record
 
 
 def is_unsent(error: BaseException) -> bool:

@@ -60,7 +60,8 @@ class CoverageList:
         # On the way of every call: nearly all replies end here.
         usual = _usual_form(ids).fullmatch(text)
         if usual is not None:
-            return cast(tuple[tuple[str, Coverage], ...], tuple(zip(ids, usual.groups(), strict=True)))
+            usual_labels: Any = usual.groups()  # the pattern has no others
+            return tuple(zip(ids, usual_labels, strict=True))
         value = loads_or_none(text)
         # Items may have further keys, such as a reason. As counted, none of ours occurs twice: a parser silently takes
         # the last.

@@ -105,7 +105,6 @@ from cts_async.runs.files import (
     judgments_path,
 )
 from cts_async.runs.identity import resumed_identity
-from cts_async.runs.journal import no_system, system_of
 from cts_async.runs.manifest import Manifest, manifest_or_empty, read_manifest
 from cts_async.runs.results import LatestLines, Line, failure_line, judged, judged_fingerprint
 from cts_async.runs.reuse import Origins
@@ -707,11 +706,8 @@ def _open_candidates(
     if not plan.custom:
         for target, run in zip(plan.targets, opened, strict=True):
             run.on_result = plan.written.follow_results(target.directory / PER_ITEM)
-        group = no_system
-        if journal is not None:
-            group = system_of
-        for run_journal in dict.fromkeys(run.journal for run in opened):
-            plan.written.follow_journal(run_journal, group)
+        # One file of candidates has a journal of its own, several share one.
+        plan.written.follow_journal(opened[0].journal, is_shared=journal is not None)
     return opened
 
 

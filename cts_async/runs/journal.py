@@ -122,7 +122,8 @@ class Spent:
         if served is None:
             served = self.served[model] = Counter()
         served[str(response.get("served_model") or model)] += 1
-        # Nearly all responses have neither.
+        if "dropped" not in response and "served_tier" not in response:
+            return  # as nearly all responses
         if response.get("dropped"):
             self.dropped.setdefault(model, Counter()).update(map(str, response["dropped"]))
         if response.get("served_tier"):
@@ -225,7 +226,7 @@ def spent_of(manifest: Manifest, journals: dict[Path, Mapping[str, Spent]]) -> S
     `journals` has the sums of the journals that were read before, by system, "" in one that is not shared.
     """
     journal, is_shared = journal_of(manifest)
-    system, group = "", no_system
+    system, group = "", _no_system
     if is_shared:
         system, group = manifest.directory.name, system_of
     if journal not in journals:
@@ -238,8 +239,7 @@ def system_of(instance: str) -> str:
     return instance.partition("/")[0]
 
 
-def no_system(instance: str) -> str:
-    """The system of the instances of a journal that is not shared: it has no name."""
+def _no_system(instance: str) -> str:
     return ""
 
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
 from typing_extensions import TypeIs
 
 from cts_async.engine.journal import placed_records, record_at
+from cts_async.engine.journal_index import MAX_LINE
 from cts_async.engine.step import step_key
 from cts_async.errors import InputError, StepError
 from cts_async.foreign_json import as_count, as_float, as_list, as_object, as_text, as_texts
@@ -791,11 +792,18 @@ class WrittenResults(ResultsIndex):
         self._added: list[tuple[Any, ...]] = []
 
     def add(self, line: Line, size: int) -> None:
-        """Add the next line of the file, which has this many bytes."""
-        score = None
-        if "error" not in line:
-            score = line["restore_score_100"]
-        self._added.append(self._row(self.size, size, id_hash(line["id"]), line, score))
+        """Add the next line of the file, which has this many bytes: a verdict on an answer, or a failure."""
+        if size >= MAX_LINE:
+            return  # what reads the file leaves it out; by its length the file counts as one that has to be read
+        id = id_hash(line["id"])
+        if "error" in line:
+            row = self._row(self.size, size, id, line, None)
+        else:
+            # In the order of SUMMARY_COLUMNS. Verdicts differ in nothing else.
+            row = (self.size, id, line["restore_score_100"], 0, 0, _ANSWERED | _LABELLED)
+            if self.judge is None:
+                self.judge = line["judge"]
+        self._added.append(row)
         self.size += size
         if len(self._added) == _BATCH:
             self.settle()

@@ -16,23 +16,26 @@ from typing import Any
 
 from cts_async.engine.journal import Journal
 from cts_async.runs.index import stat_of
-from cts_async.runs.journal import Spent
+from cts_async.runs.journal import Spent, system_of
 from cts_async.runs.results import Line, WrittenResults
 
 
 class _WrittenSteps:
-    """The sums of a journal that this process writes, as `spent_by` makes them: by what `group` makes of an instance."""
+    """The sums of a journal that this process writes, as `spent_by` makes them: by system where it `is_shared`."""
 
-    def __init__(self, group: Callable[[str], str]) -> None:
+    def __init__(self, *, is_shared: bool) -> None:
         self.spent: dict[str, Spent] = defaultdict(Spent)
         self.size = 0
         """Bytes of the lines that were added."""
-        self._group = group
+        self._is_shared = is_shared
 
     def add(self, record: Mapping[str, Any], size: int) -> None:
         """Add a step, whose line has this many bytes."""
         self.size += size
-        self.spent[self._group(record["instance"])].add(record)
+        system = ""
+        if self._is_shared:
+            system = system_of(record["instance"])
+        self.spent[system].add(record)
 
 
 class WrittenFiles:
@@ -42,11 +45,14 @@ class WrittenFiles:
         self._steps: dict[Path, tuple[int, _WrittenSteps]] = {}
         self._results: dict[Path, tuple[int, WrittenResults]] = {}
 
-    def follow_journal(self, journal: Journal, group: Callable[[str], str]) -> None:
-        """Sum the steps that are appended to a journal from now on, unless it has some already."""
+    def follow_journal(self, journal: Journal, *, is_shared: bool) -> None:
+        """Sum the steps that are appended to a journal from now on, unless it has some already.
+
+        In one that `is_shared`, by the system that each instance is named after.
+        """
         if journal.size:
             return
-        steps = _WrittenSteps(group)
+        steps = _WrittenSteps(is_shared=is_shared)
         journal.on_append = steps.add
         self._steps[_normal(journal.path)] = (stat_of(journal.path).inode, steps)
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from virtual_time import in_virtual_time, run_virtual
 
+from cts_async.cluster.limits import LEASE_S, LeasedAccount
 from cts_async.engine.account import Account, LaneLimits
 
 SLACK_S = 0.5
@@ -72,6 +73,37 @@ def test_permits_taken_together_are_those_taken_one_by_one(
             for amount in (0, 100, 300, 1_000, 3_000):
                 assert together.has_room(amount) == singly.has_room(amount)
             await asyncio.sleep(pause_s)
+
+    run_virtual(main)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    kind=st.sampled_from(["sliding", "bucket", "auto"]),
+    charges=st.lists(st.tuples(st.integers(0, 900), st.integers(0, 900)), min_size=1, max_size=6),
+    lasting_s=st.sampled_from([0.0, 1.0, 20.0]),
+)
+def test_tokens_settled_together_leave_no_more_room_than_one_by_one(
+    kind: Any, charges: Sequence[tuple[int, int]], lasting_s: float
+) -> None:
+    """And as much, where nothing was refilled in between: a full bucket takes nothing back."""
+    limits = LaneLimits(tokens_per_min=3_000, kind=kind)
+
+    async def main() -> None:
+        together, singly = LeasedAccount(limits), Account(limits, LEASE_S)
+        now = asyncio.get_running_loop().time()
+        leased = [together.take(now, estimate) for estimate, _ in charges]
+        taken = [singly.take(now, estimate, now + LEASE_S) for estimate, _ in charges]
+        await asyncio.sleep(lasting_s)
+        together.settle_together((permit, used) for permit, (_, used) in zip(leased, charges, strict=True))
+        for account, permits in ((together, leased), (singly, taken)):
+            for permit, (_, used) in zip(permits, charges, strict=True):
+                account.served(permit, used)
+        for amount in (0, 100, 500, 1_000, 2_000):
+            if together.has_room(amount):
+                assert singly.has_room(amount)
+            if lasting_s == 0.0:
+                assert together.has_room(amount) == singly.has_room(amount)
 
     run_virtual(main)
 

@@ -15,7 +15,6 @@ from cts_async.analysis import summary
 from cts_async.engine.journal import Journal
 from cts_async.errors import RejectedError
 from cts_async.llm.apis import Message
-from cts_async.runs.journal import no_system
 from cts_async.runs.written import WrittenFiles
 from cts_async.tables.summary import summary_json
 
@@ -157,10 +156,25 @@ def test_results_that_are_not_as_they_were_written_have_to_be_read(tmp_path: Pat
     assert files.follow_results(path) is None  # has lines already
 
 
+def test_results_with_a_line_that_no_reader_takes_have_to_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cts_async.runs.results.MAX_LINE", 10)
+    path = tmp_path / "per_item.jsonl"
+    path.touch()
+    files = WrittenFiles()
+    add = files.follow_results(path)
+    assert add is not None
+    add(VERDICT, 9)
+    add(VERDICT, 10)
+    path.write_bytes(b"0" * 19)
+    assert files.results(path) is None
+
+
 async def test_steps_of_other_processes_have_to_be_read(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "steps.jsonl")
     files = WrittenFiles()
-    files.follow_journal(journal, no_system)
+    files.follow_journal(journal, is_shared=False)
     await journal.append({"key": "1" * 32, "ok": True, "instance": "q1", "step": "judge/mine", "model": "m"})
     (spent,) = files.spent().values()
     assert spent[""].calls == 1

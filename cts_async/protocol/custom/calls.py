@@ -514,8 +514,8 @@ class CustomPlayer:
         data = orjson.Fragment(orjson.dumps(fields))
         label = self.player.label
         name = f"judge/{label}"
-        # The run's data and results have all these texts already.
-        request = {"custom": label, "on_record": step_key(data)[:16]}
+        # The run's data and results have all these texts; which of them were judged is proved by the step's key.
+        request = {"custom": label}
         decode = self._decoder(ctx, name, brief.expect)
         labels = await ctx.step(self._step(ctx, name, view, data, request, decode, shared=True))
         return Judgment(label, labels)

@@ -52,7 +52,7 @@ def digest(value: Any) -> str:
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def test_key_of_a_verdict_is_the_digest_of_judge_and_view_and_its_request_that_of_the_view(
+def test_key_of_a_verdict_is_the_digest_of_judge_and_view_whose_texts_are_not_repeated(
     tmp_path: Path,
 ) -> None:
     player = player_of(CustomRole("my.py:judge", "judge", "function", "my.judge", "2", "ab12"), LABELS)
@@ -78,7 +78,7 @@ def test_key_of_a_verdict_is_the_digest_of_judge_and_view_and_its_request_that_o
     }
     identity = {"custom": "function", "name": "my.judge", "version": "2", "sha256": "ab12"}
     assert record["key"] == digest(["judge/my.judge", None, identity, view])
-    assert record["request"] == {"custom": "my.judge", "on_record": digest([view])[:16]}
+    assert record["request"] == {"custom": "my.judge"}
     assert record["response"] == {"text": json.dumps({"results": LABELS}, separators=(",", ":"))}
 
 
