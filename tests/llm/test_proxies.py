@@ -16,6 +16,7 @@ from aiohttp import web
 from fake_proxy import CA, FakeProxy, server_tls
 from fake_web import served
 from llm_calls import chat, failures, search, spec_at
+from typed_commands import cts_in
 from yarl import URL
 
 import cts_async
@@ -275,10 +276,10 @@ async def test_doctor_goes_through_the_proxy_with_the_ca_of_ssl_cert_file(tmp_pa
     assert "secret" not in good + bad + good_err + bad_err
 
 
-async def test_socks_proxy_is_refused_before_anything_is_started(tmp_path: Path) -> None:
+def test_socks_proxy_is_refused_before_anything_is_started(tmp_path: Path) -> None:
     (tmp_path / "cts.toml").write_text('[models.mine]\nbase_url = "https://api.test/v1"\nmodel = "m-1"\n')
     run = ("run", "-m", "mine", "--all", "mine", "-k", "2", "--config", "cts.toml")
-    code, _, err = await cts(tmp_path, *run, ALL_PROXY="socks5://me:secret@s:1080")
-    assert (code, "ALL_PROXY: SOCKS5 proxies are not supported" in err) == (2, True)
-    assert "secret" not in err
+    done = cts_in(tmp_path, *run, ALL_PROXY="socks5://me:secret@s:1080")
+    assert (done.returncode, "ALL_PROXY: SOCKS5 proxies are not supported" in done.stderr) == (2, True)
+    assert "secret" not in done.stderr
     assert "runs" not in os.listdir(tmp_path)
