@@ -333,8 +333,13 @@ def guarded(listener: BoundedListener) -> Middleware:
             return _failure(request, refused.status, refused.message)
         except web.HTTPException as error:
             return _failure(request, error.status, error.reason.lower())
-        except (asyncio.CancelledError, ConnectionError):
+        except asyncio.CancelledError:
             raise
+        except ConnectionError:
+            if request.transport is not None and not request.transport.is_closing():
+                raise
+            # The page was left: nobody receives this, and raised it would be logged as an error of ours.
+            return web.Response()
         except Exception as error:
             # Part of the answer is sent: the client must see it break off.
             if request.writer.output_size:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import http.client
 import json
+import logging
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiohttp.web import BaseRequest, StreamResponse
 from made_runs import Row, made_run
 from test_viewer_library import write_made_live
 from viewer_server import viewer
@@ -85,3 +89,27 @@ def test_shutdown_ends_event_streams(tmp_path: Path) -> None:
         assert next(stream)[0] == "changed"
     assert list(stream) == []
     listening.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("path", ["events", "runs"])
+def test_page_that_is_left_before_the_answer_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, path: str
+) -> None:
+    made_run(tmp_path, label="orig", rows=[Row("a")])
+    usual, n_left = StreamResponse.prepare, 0
+
+    async def prepare(self: StreamResponse, request: BaseRequest) -> Any:
+        nonlocal n_left
+        if request.path == f"/api/{path}" and request.transport is not None:
+            request.transport.close()  # as it is from when the page is left until the handler is cancelled
+            n_left += 1
+        return await usual(self, request)
+
+    with viewer(tmp_path) as asker:
+        with monkeypatch.context() as patched:
+            patched.setattr(StreamResponse, "prepare", prepare)
+            with pytest.raises(http.client.RemoteDisconnected):
+                asker.api(path)
+        assert n_left > 0
+        assert asker.get("runs")
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
