@@ -101,17 +101,17 @@ FLAT_LEVELS: Final = 4
 
 
 def _is_flat(value: Any, levels: int = FLAT_LEVELS) -> bool:
-    """True for JSON of few levels, built of Python's own types."""
-    if type(value) in _LEAVES:
-        return True
-    values: Iterable[Any]
+    """True for JSON of at most so many levels, built of Python's own types."""
+    parts: Iterable[Any] = (value,)
     if type(value) is dict:
-        values = value.values()
+        parts = value.values()
     elif type(value) is list:
-        values = value
-    else:
-        return False
-    return levels > 0 and all(_is_flat(part, levels - 1) for part in values)
+        parts = value
+    for part in parts:
+        # On the way of every step: only what has parts itself is a call.
+        if type(part) not in _LEAVES and (levels == 1 or part is value or not _is_flat(part, levels - 1)):
+            return False
+    return True
 
 
 def _normal(path: Path) -> Path:

@@ -15,7 +15,8 @@ from cts_async.analysis import summary
 from cts_async.engine.journal import Journal
 from cts_async.errors import RejectedError
 from cts_async.llm.apis import Message
-from cts_async.runs.written import WrittenFiles
+from cts_async.protocol.views import SearchView
+from cts_async.runs.written import WrittenFiles, _is_flat
 from cts_async.tables.summary import summary_json
 
 ONE = ("--candidates", "candidates.jsonl")
@@ -161,6 +162,23 @@ def test_steps_of_a_function_are_read_where_a_reader_may_find_them_nested_too_de
     judge(str(tmp_path / "out"), *ONE, "--judge", mine, says=lambda model, messages: "Well.")
     assert b'"restore_score_100":100.0' in (tmp_path / "out" / "per_item.jsonl").read_bytes()
     assert summaries.own == [str(tmp_path / "out" / name) for name in own]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_flat"),
+    [
+        ("text", True),
+        (None, True),
+        ({"messages": [{"role": "user", "content": "Why?"}], "params": {"stop": ["a"]}}, True),
+        ([[[[1.5, True, 3]]]], True),
+        ([[[[[]]]]], False),
+        ({"a": {"b": {"c": {"d": {}}}}}, False),
+        ({"messages": ("no", "JSON", "type")}, False),
+        (SearchView("Why?"), False),
+    ],
+)
+def test_values_of_few_levels_are_flat(value: Any, is_flat: bool) -> None:
+    assert _is_flat(value) == is_flat
 
 
 VERDICT = {
