@@ -702,12 +702,10 @@ def _open_candidates(
             session_notes=session_notes,
         )
         opened.append(stack.enter_context(run_files))
-    # Code of the user's may return what is nested more deeply than a reader accepts.
-    if not plan.custom:
-        for target, run in zip(plan.targets, opened, strict=True):
-            run.on_result = plan.written.follow_results(target.directory / PER_ITEM)
-        # One file of candidates has a journal of its own, several share one.
-        plan.written.follow_journal(opened[0].journal, is_shared=journal is not None)
+    for target, run in zip(plan.targets, opened, strict=True):
+        run.on_result = plan.written.follow_results(target.directory / PER_ITEM)
+    # One file of candidates has a journal of its own, several share one.
+    plan.written.follow_journal(opened[0].journal, is_shared=journal is not None, is_custom=bool(plan.custom))
     return opened
 
 

@@ -9,10 +9,10 @@ length than was noted here.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from os.path import normpath
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cts_async.engine.journal import Journal
 from cts_async.runs.index import stat_of
@@ -21,16 +21,22 @@ from cts_async.runs.results import Line, WrittenResults
 
 
 class _WrittenSteps:
-    """The sums of a journal that this process writes, as `spent_by` makes them: by system where it `is_shared`."""
+    """The sums of a journal that this process writes, as `spent_by` makes them: by system where it `is_shared`.
 
-    def __init__(self, *, is_shared: bool) -> None:
+    Where it `is_custom`, code of the user's determines what its lines hold.
+    """
+
+    def __init__(self, *, is_shared: bool, is_custom: bool) -> None:
         self.spent: dict[str, Spent] = defaultdict(Spent)
         self.size = 0
         """Bytes of the lines that were added."""
-        self._is_shared = is_shared
+        self._is_shared, self._is_custom = is_shared, is_custom
 
     def add(self, record: Mapping[str, Any], size: int) -> None:
         """Add a step, whose line has this many bytes."""
+        if self._is_custom and not (_is_flat(record.get("request")) and _is_flat(record.get("response"))):
+            # A reader may find it nested too deeply; by its length the file counts as one that has to be read.
+            return
         self.size += size
         system = ""
         if self._is_shared:
@@ -45,14 +51,15 @@ class WrittenFiles:
         self._steps: dict[Path, tuple[int, _WrittenSteps]] = {}
         self._results: dict[Path, tuple[int, WrittenResults]] = {}
 
-    def follow_journal(self, journal: Journal, *, is_shared: bool) -> None:
+    def follow_journal(self, journal: Journal, *, is_shared: bool, is_custom: bool = False) -> None:
         """Sum the steps that are appended to a journal from now on, unless it has some already.
 
-        In one that `is_shared`, by the system that each instance is named after.
+        In one that `is_shared`, by the system that each instance is named after. In one that `is_custom`, code of the
+        user's asks models.
         """
         if journal.size:
             return
-        steps = _WrittenSteps(is_shared=is_shared)
+        steps = _WrittenSteps(is_shared=is_shared, is_custom=is_custom)
         journal.on_append = steps.add
         self._steps[_normal(journal.path)] = (stat_of(journal.path).inode, steps)
 
@@ -86,6 +93,25 @@ class WrittenFiles:
             return None
         results.settle()
         return results
+
+
+_LEAVES: Final = frozenset({str, int, float, bool, type(None)})
+FLAT_LEVELS: Final = 4
+"""Levels of arrays and objects in usual messages to models and in their replies, whose usage is an object."""
+
+
+def _is_flat(value: Any, levels: int = FLAT_LEVELS) -> bool:
+    """True for JSON of at most so many levels, built of Python's own types."""
+    parts: Iterable[Any] = (value,)
+    if type(value) is dict:
+        parts = value.values()
+    elif type(value) is list:
+        parts = value
+    for part in parts:
+        # On the way of every step: only what has parts itself is a call.
+        if type(part) not in _LEAVES and (levels == 1 or part is value or not _is_flat(part, levels - 1)):
+            return False
+    return True
 
 
 def _normal(path: Path) -> Path:

@@ -15,7 +15,8 @@ from cts_async.analysis import summary
 from cts_async.engine.journal import Journal
 from cts_async.errors import RejectedError
 from cts_async.llm.apis import Message
-from cts_async.runs.written import WrittenFiles
+from cts_async.protocol.views import SearchView
+from cts_async.runs.written import WrittenFiles, _is_flat
 from cts_async.tables.summary import summary_json
 
 ONE = ("--candidates", "candidates.jsonl")
@@ -124,6 +125,60 @@ def test_a_resumed_command_reads_its_files(summaries: Summaries, tmp_path: Path)
     judge(str(tmp_path), *ONE, "--judge", "support")
     judge(str(tmp_path), *ONE, "--judge", "support", "--retry-failed")
     assert summaries.own == []
+
+
+FUNCTION = """
+from cts_async import role
+
+@role("judge")
+async def flat(view, llm):
+    await llm([{"role": "user", "content": view.query}], model="support", temperature=0)
+    return [{"id": nugget.id, "coverage": "full"} for nugget in view.nuggets]
+
+@role("judge")
+async def deep(view, llm):
+    reason = "unclear"
+    for _ in range(150):
+        reason = [reason]
+    return {"results": await flat(view, llm), "reason": reason}
+
+@role("judge")
+async def deep_question(view, llm):
+    content = [{"type": "text", "text": view.query, "cache": {"level": {"deeper": [1]}}}]
+    await llm([{"role": "user", "content": content}], model="support")
+    return await flat(view, llm)
+"""
+
+
+@pytest.mark.parametrize(
+    ("function", "own"),
+    [("flat", ["steps.jsonl", "."]), ("deep", ["."]), ("deep_question", ["."])],
+)
+def test_steps_of_a_function_are_read_where_a_reader_may_find_them_nested_too_deeply(
+    summaries: Summaries, tmp_path: Path, function: str, own: Sequence[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(FUNCTION)
+    mine = f"{tmp_path / 'mine.py'}:{function}"
+    judge(str(tmp_path / "out"), *ONE, "--judge", mine, says=lambda model, messages: "Well.")
+    assert b'"restore_score_100":100.0' in (tmp_path / "out" / "per_item.jsonl").read_bytes()
+    assert summaries.own == [str(tmp_path / "out" / name) for name in own]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_flat"),
+    [
+        ("text", True),
+        (None, True),
+        ({"messages": [{"role": "user", "content": "Why?"}], "params": {"stop": ["a"]}}, True),
+        ([[[[1.5, True, 3]]]], True),
+        ([[[[[]]]]], False),
+        ({"a": {"b": {"c": {"d": {}}}}}, False),
+        ({"messages": ("no", "JSON", "type")}, False),
+        (SearchView("Why?"), False),
+    ],
+)
+def test_values_of_few_levels_are_flat(value: Any, is_flat: bool) -> None:
+    assert _is_flat(value) == is_flat
 
 
 VERDICT = {
