@@ -55,6 +55,7 @@ from cts_async.protocol.run import (
 from cts_async.protocol.run_files import EndedLines, RunFiles
 from cts_async.records import Instance, Nugget, value
 from cts_async.runs.files import STEPS
+from cts_async.runs.written import WrittenFiles
 
 LEAST_IN_FLIGHT: Final = 4
 SPARE: Final = 2
@@ -363,7 +364,11 @@ class JudgingWork:
         # Which questions repeat is the head's to know: a task says whether its own does.
         custom, scripts = portable_players(plan.custom)
         targets = tuple(_without_answers(target) for target in plan.targets)
-        return cls(replace(plan, targets=targets, repeats=Repeats([]), custom=custom), tuple(scripts))
+        # What is written is the head's to know, and has numbers of every answer by the time a lost worker is replaced.
+        portable_plan = replace(
+            plan, targets=targets, repeats=Repeats([]), custom=custom, written=WrittenFiles()
+        )
+        return cls(portable_plan, tuple(scripts))
 
     @asynccontextmanager
     async def opened(

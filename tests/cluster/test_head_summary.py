@@ -13,6 +13,7 @@ from small_cluster import Link
 
 from cts_async.analysis.summary import summarise_runs
 from cts_async.cluster.head import run_on_cluster
+from cts_async.cluster.work import JudgingWork
 from cts_async.cluster.worker import Setup
 from cts_async.config import JudgeConfig
 from cts_async.datasets.kinds.sample import sample_dir
@@ -69,6 +70,8 @@ def test_summary_of_a_cluster_is_that_of_its_files(
             return plan
 
     plan = asyncio.run(main())
+    work = JudgingWork.from_plan(plan)
+    assert work.plan.written.spent() == {}, "what was written does not travel to workers that come later"
     assert plan.written.results(tmp_path / "out" / "per_item.jsonl") is not None
     assert list(plan.written.spent()) == [tmp_path / "out" / "steps.jsonl"]
     (made,) = summarise_runs(plan.directories(), plan.written)
