@@ -266,7 +266,7 @@ def answers_of_candidates(
     return replace(answers, n_unknown=n_unknown, n_absent=max(0, n_expected - len(answers)))
 
 
-MAX_SENT: Final = 4_096
+MAX_SENT: Final = 1_024
 """Records of a gold that is sent to all workers, so that they parse candidates; the benchmark has 518, in 400 KB."""
 CHANGED: Final = "the file was changed while it was being judged"
 
