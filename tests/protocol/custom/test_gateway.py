@@ -211,11 +211,12 @@ for line in sys.stdin:
     gave_up = 0
     while True:
         try:
-            said = post(asked["base_url"] + "/chat/completions", body, 0.2)
+            # Patient at last: who gives up as the reply arrives has paid for it.
+            said = post(asked["base_url"] + "/chat/completions", body, 0.2 if gave_up < 2 else 30)
             break
         except TimeoutError:
             gave_up += 1
-    assert gave_up > 1
+    assert gave_up == 2
     print(json.dumps({"id": asked["id"], "answer": said}), flush=True)
 """
 
