@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, count
 from math import ceil, fsum, inf
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import anyio.abc
 
@@ -144,6 +144,8 @@ class Reports:
 class LeasedAccount(Account):
     """An account whose permits are used within a lease after they were taken, by other processes."""
 
+    settles_together: ClassVar[bool] = True
+
     def __init__(self, limits: LaneLimits) -> None:
         super().__init__(limits, LEASE_S)
         self._late_s, self._late_at = LATE_S, -inf
@@ -186,7 +188,9 @@ class LeasedAccount(Account):
         too_low: defaultdict[float, list[tuple[float, float]]] = defaultdict(list)
         too_high: defaultdict[float, list[tuple[float, float]]] = defaultdict(list)
         for permit, tokens_used in served:
-            charged = self._charged(permit, tokens_used)
+            charged = tokens_used
+            if self.reserves:
+                charged = max(tokens_used, permit.tokens)
             # Apart: what was too little is counted from now, and what was too much given back where it was taken.
             if charged > permit.tokens:
                 too_low[permit.sent_at].append((permit.tokens, charged))
@@ -199,9 +203,6 @@ class LeasedAccount(Account):
                 pairs = [(estimate, fsum(charged for _, charged in pairs))]
             for tokens, charged in pairs:
                 self._tokens.settle(sent_at, tokens, charged)
-
-    def _settle(self, permit: Permit, tokens_used: float) -> None:
-        return  # `settle_together` has
 
     def _note_lateness(self, latest_s: float, now: float) -> None:
         # An even flow waits for a late request; of those within a second the latest counts.

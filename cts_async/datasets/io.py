@@ -157,24 +157,39 @@ def read_rows(path: Path) -> Iterator[tuple[int, Row]]:
 def read_jsonl(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the object on each line; an empty file yields nothing."""
     for line in byte_lines(path):
-        row = row_on(path, line)
-        if row is not None:
-            yield line.number, row
+        # As `row_on`, without a call for each line.
+        try:
+            row = foreign_json.loads(line.raw)
+        except ValueError as error:
+            if not line.raw.strip():
+                continue
+            raise _bad_row(path, line, error) from None
+        if type(row) is not dict:
+            raise _no_object(path, line)
+        yield line.number, row
 
 
 def row_on(path: Path, line: NumberedLine) -> Row | None:
     """Return the object on a line of JSON Lines; None for a blank line. Raises InputError."""
     try:
         row = foreign_json.loads(line.raw)
-    except foreign_json.NestedTooDeeply as error:
-        raise InputError(path, f"cannot be read: {error}", line=line.number) from None
-    except orjson.JSONDecodeError as error:
+    except ValueError as error:
         if not line.raw.strip():
             return None
-        raise _not_json(path, line, error) from None
+        raise _bad_row(path, line, error) from None
     if type(row) is not dict:
-        raise InputError(path, "is not a JSON object: one {...} per line is expected", line=line.number)
+        raise _no_object(path, line)
     return row
+
+
+def _no_object(path: Path, line: NumberedLine) -> InputError:
+    return InputError(path, "is not a JSON object: one {...} per line is expected", line=line.number)
+
+
+def _bad_row(path: Path, line: NumberedLine, error: ValueError) -> InputError:
+    if isinstance(error, orjson.JSONDecodeError):
+        return _not_json(path, line, error)
+    return InputError(path, f"cannot be read: {error}", line=line.number)
 
 
 def _not_json(path: Path, line: NumberedLine, error: orjson.JSONDecodeError) -> InputError:

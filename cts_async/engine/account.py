@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 from cts_async.engine.overload import NOISE
 from cts_async.engine.ratelimit import (
@@ -89,6 +89,9 @@ class Permit:
 
 class Account:
     """Charges each request when it is sent (`take`), and corrects the charge by its outcome."""
+
+    settles_together: ClassVar[bool] = False
+    """Whether estimates of tokens are replaced for many requests at once, before `served` is called for each."""
 
     def __init__(self, limits: LaneLimits, slack_s: float = 0.0) -> None:
         """With `slack_s`, requests may be sent up to that much later than taken: `take` gets the latest time, and
@@ -259,7 +262,11 @@ class Account:
     def served(self, permit: Permit, tokens_used: float | None) -> None:
         """Record that the request was answered: its token estimate becomes the true number (None: unknown)."""
         if self._tokens and tokens_used is not None:
-            self._settle(permit, tokens_used)
+            if not self.settles_together:
+                charged = tokens_used
+                if self.reserves:
+                    charged = max(tokens_used, permit.tokens)
+                self._tokens.settle(permit.sent_at, permit.tokens, charged)
             if permit.tokens and tokens_used:
                 # By the estimate itself, without the margin that the charge had in it.
                 ratio = tokens_used / permit.tokens * permit.token_margin
@@ -277,17 +284,6 @@ class Account:
         self._refusals *= 1.0 - REFUSALS_GAIN
         if self._slowed:
             self._speed_up(permit.sent_at)
-
-    def _settle(self, permit: Permit, tokens_used: float) -> None:
-        """Replace the token estimate of a request by the true number."""
-        if self._tokens:
-            self._tokens.settle(permit.sent_at, permit.tokens, self._charged(permit, tokens_used))
-
-    def _charged(self, permit: Permit, tokens_used: float) -> float:
-        """The tokens that the server has charged for a request."""
-        if self.reserves:
-            return max(tokens_used, permit.tokens)
-        return tokens_used
 
     def _speed_up(self, now: float) -> None:
         self._slowed = False
