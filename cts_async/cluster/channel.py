@@ -18,6 +18,7 @@ from cts_async.cluster.worker import Replies, Worker, WorkerTurn, WorkerUpdate
 
 TURN, GIVE, UPDATE, CRASH = b"t", b"g", b"u", b"c"
 """What a message is: from the head a WorkerTurn or Replies, from a worker its WorkerUpdate or the traceback of a bug."""
+DIED: Final = "its process died"
 LENGTH_BYTES: Final = 8
 BUFFERED: Final = 1 << 20
 """Bytes that are read ahead: an update of a hundred judgements has some 100 KB."""
@@ -39,18 +40,22 @@ class Channel:
 
     async def turn(self, turn: WorkerTurn) -> WorkerUpdate:
         """The worker's answer to a turn. Raises WorkerLost, and WorkerCrashed for a bug there."""
+        # Asked beforehand: to write when it is closed is a bug to uvloop, and not a lost connection.
+        if self._writer.is_closing():
+            raise WorkerLost(DIED)
         try:
             _write(self._writer, TURN, turn)
             kind, content = await _read(self._reader)
         except (OSError, EOFError):
-            raise WorkerLost("its process died") from None
+            raise WorkerLost(DIED) from None
         if kind == CRASH:
             raise WorkerCrashed(content)
         return cast(WorkerUpdate, content)
 
     def give(self, replies: Replies) -> None:
         # Nobody waits for this: where the worker is gone, the turn under way fails, too.
-        _write(self._writer, GIVE, replies)
+        if not self._writer.is_closing():
+            _write(self._writer, GIVE, replies)
 
     def close(self) -> None:
         self._writer.close()
@@ -86,10 +91,13 @@ async def _serve(worker: Worker, reader: asyncio.StreamReader, writer: asyncio.S
 async def _answer(
     turn: Callable[[WorkerTurn], Awaitable[WorkerUpdate]], content: WorkerTurn, writer: asyncio.StreamWriter
 ) -> None:
+    answer: object
     try:
-        _write(writer, UPDATE, await turn(content))
+        kind, answer = UPDATE, await turn(content)
     except Exception:  # a bug: the head gets the traceback
-        _write(writer, CRASH, traceback.format_exc())
+        kind, answer = CRASH, traceback.format_exc()
+    if not writer.is_closing():
+        _write(writer, kind, answer)
 
 
 def _write(writer: asyncio.StreamWriter, kind: bytes, content: object) -> None:

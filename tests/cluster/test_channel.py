@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import uvloop
 
 from cts_async.cluster.channel import Channel, listen
 from cts_async.cluster.head import WorkerCrashed, WorkerLost
@@ -58,6 +59,7 @@ def over_a_socket(
                 channel.close()
             server.close()
 
+    uvloop.run(run())  # as the head has it
     asyncio.run(run())
 
 
@@ -98,9 +100,13 @@ def test_worker_that_is_gone_is_lost() -> None:
             serving.cancel()  # as if its process ended: its end of the socket is closed
         with pytest.raises(WorkerLost, match="its process died"):
             await turn
+        for _ in range(3):
+            channel.give(Replies(3, {}))
+            with pytest.raises(WorkerLost, match="its process died"):
+                await channel.turn(turn_with())
+            await asyncio.sleep(0.01)
+        channel.close()
         channel.give(Replies(3, {}))
-        with pytest.raises(WorkerLost, match="its process died"):
-            await channel.turn(turn_with())
 
     over_a_socket(test)
 
