@@ -89,12 +89,13 @@ def pytest_collection_finish() -> None:
 ALONE = "CTS_TEST_ALONE"
 
 
-def _no_fork(event: str, asked: tuple[object, ...]) -> None:
-    if event == "os.fork" and ALONE not in os.environ:
-        raise RuntimeError("a test that forks is to be marked `alone`")
+def _no_fork() -> int:
+    raise RuntimeError("a test that forks is to be marked `alone`")
 
 
-sys.addaudithook(_no_fork)
+# No audit hook: it would be called for each file that is opened and each field of a frozen dataclass that is set.
+if ALONE not in os.environ:
+    os.fork = _no_fork
 
 
 @pytest.hookimpl(tryfirst=True)
