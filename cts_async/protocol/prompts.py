@@ -22,6 +22,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
@@ -539,6 +540,8 @@ def parse_prompt(
     return _parse_text(path, text, variant)
 
 
+# A process that starts several commands reads the same files for each of them.
+@lru_cache(maxsize=256)
 def _parse_text(path: Path, text: str, variant: str) -> Prompt:
     """Read the text of a prompt. Raises InputError with its first mistake."""
     role = _role_of(path.stem)
