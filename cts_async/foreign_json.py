@@ -21,6 +21,7 @@ __all__ = [
     "as_text",
     "as_texts",
     "check_depth",
+    "is_surely_shallow",
     "loads",
 ]
 
@@ -38,17 +39,23 @@ class NestedTooDeeply(ValueError):
 def loads(data: bytes | bytearray | memoryview | str) -> Any:
     """Parse JSON strictly, as `orjson.loads` does; raises ValueError if it is none or nested too deeply."""
     value = orjson.loads(data)
-    # On the way of every reply: fewer opening brackets than levels are no deep nesting, and are counted in C. In
-    # bytes by leaving them out, which finds the few there are with memchr; `count` compares one byte after the other.
+    # On the way of every reply: fewer opening brackets than levels are no deep nesting, and are counted in C.
     if type(data) is bytes:
-        n_open = 2 * len(data) - len(data.replace(b"[", b"")) - len(data.replace(b"{", b""))
+        shallow = is_surely_shallow(data)
     elif type(data) is str:
-        n_open = data.count("[") + data.count("{")
+        shallow = data.count("[") + data.count("{") <= MAX_DEPTH
     else:
-        n_open = len(data)
-    if n_open > MAX_DEPTH:
+        shallow = len(data) <= MAX_DEPTH
+    if not shallow:
         check_depth(value)
     return value
+
+
+def is_surely_shallow(data: bytes) -> bool:
+    """True if JSON has too few opening brackets, those in texts included, to be nested too deeply."""
+    # Counted by leaving them out, which finds the few there are with memchr; `count` compares one byte after the other.
+    n_open = 2 * len(data) - len(data.replace(b"[", b"")) - len(data.replace(b"{", b""))
+    return n_open <= MAX_DEPTH
 
 
 def check_depth(value: Any) -> None:
