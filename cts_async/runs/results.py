@@ -781,7 +781,7 @@ _BATCH: Final = 4096
 _SUMMED: Final = frozenset({"id", "judge", "error", "restore_score_100"})
 
 
-def summed_part(line: Line) -> Line:
+def summed_result(line: Line) -> Line:
     """The result of a judge with no more than `WrittenResults.add` counts of it: without its texts."""
     part = {name: value for name, value in line.items() if name in _SUMMED}
     # Of these it counts whether they are there.
