@@ -204,7 +204,9 @@ def _has_hint(text: str) -> bool:
     # Every candidate answer comes here: one search for each last character, and no loop for ordinary prose.
     if ">" in text and any(hint in text for hint in _ANGLE_HINTS):
         return True
-    return "assistantfinal" in text or "[/THINK]" in text or "▷" in text
+    if "[" in text and "[/THINK]" in text:
+        return True
+    return "assistantfinal" in text or "▷" in text
 
 
 def _without_turn_end(text: str, thoughts: list[str], start: int, end: int) -> Split:

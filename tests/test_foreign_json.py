@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cts_async.foreign_json import MAX_DEPTH, NestedTooDeeply, check_depth, loads
+from cts_async.foreign_json import MAX_DEPTH, NestedTooDeeply, check_depth, is_surely_shallow, loads
 
 
 def nested(levels: int, opening: str = "[", closing: str = "]") -> str:
@@ -51,3 +51,16 @@ def test_what_is_no_json_raises_as_orjson_does() -> None:
 def test_a_value_that_passes_is_the_value_that_orjson_reads(value: object) -> None:
     check_depth(value)
     assert loads(orjson.dumps(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("data", "shallow"),
+    [
+        (b"[" * MAX_DEPTH + b"]" * MAX_DEPTH, True),
+        (b'{"a":[' * (MAX_DEPTH // 2) + b"1" + b"]}" * (MAX_DEPTH // 2), True),
+        (b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1), False),
+        (b'"' + b"{" * (MAX_DEPTH + 1) + b'"', False),  # perhaps: only counted
+    ],
+)
+def test_too_few_brackets_are_surely_shallow(data: bytes, shallow: bool) -> None:
+    assert is_surely_shallow(data) == shallow

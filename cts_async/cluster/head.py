@@ -526,11 +526,11 @@ class Head:
         summed: defaultdict[int, list[Line]] = defaultdict(list)
         verdicts: defaultdict[tuple[int, str], list[bytes]] = defaultdict(list)
         for task, (_, _, ended_lines, _) in ended:
-            for judge, line, summed_part in ended_lines:
+            for judge, line, summed_result in ended_lines:
                 if judge is None:
                     results[task.run].append(line)
-                    if summed_part is not None:
-                        summed[task.run].append(summed_part)
+                    if summed_result is not None:
+                        summed[task.run].append(summed_result)
                 else:
                     verdicts[task.run, judge].append(line)
         for (run, judge), lines in verdicts.items():

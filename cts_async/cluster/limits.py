@@ -75,7 +75,7 @@ class Records:
     """None for a step that failed."""
     lines: list[bytes] = field(default_factory=list)
     summed: list[Mapping[str, Any]] = field(default_factory=list)
-    """What a summary counts of the lines (`runs.journal.summed_part`); empty where it reads them."""
+    """What a summary counts of the lines (`runs.journal.summed_step`); empty where it reads them."""
 
 
 @value

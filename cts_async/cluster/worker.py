@@ -52,9 +52,8 @@ from cts_async.errors import CTSError, Interrupted, RunStopped, StepError
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.run import deadline_at
 from cts_async.records import value
-from cts_async.runs.journal import summed_part as summed_step
-from cts_async.runs.results import Line
-from cts_async.runs.results import summed_part as summed_result
+from cts_async.runs.journal import summed_step
+from cts_async.runs.results import Line, summed_result
 
 TURN_S, TURNS_PER_S = 0.2, 250.0
 """A turn ends after TURN_S at the latest, or later with many workers: through Ray one costs the head 0.8 ms of CPU."""
@@ -131,7 +130,7 @@ class Lookup:
 
 EndedLine = tuple[str | None, bytes, Line | None]
 """The judge that a line names (`run_files.EndedLines`), the line, and what a summary counts of it
-(`runs.results.summed_part`); None where the summary reads it."""
+(`runs.results.summed_result`); None where the summary reads it."""
 FinishedTask = tuple[int, str, tuple[EndedLine, ...], StepError | None]
 """The `seq` of a task that has ended, its id as the worker knows it, its lines, and why it failed.
 A tuple: an object for each would be much of an update's cost."""

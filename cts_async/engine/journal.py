@@ -60,8 +60,8 @@ class Journal:
     def __init__(self, path: Path, *, sync: bool = False) -> None:
         self.siblings: Sequence[Journal] = ()
         """Journals whose steps count here as well: `find` looks into them last."""
-        self.on_append: Callable[[Mapping[str, Any], int], None] | None = None
-        """Is given each record and the bytes of its line, in the order of the file, before the line is written."""
+        self.on_append: Callable[[Mapping[str, Any], bytes], None] | None = None
+        """Is given each record and its line, in the order of the file, before the line is written."""
         self._log = AppendLog(path, sync=sync)
         self.path, self.place = path, self._log.place
         scan = scan_journal(path)
@@ -116,7 +116,7 @@ class Journal:
         if size > MAX_LINE:
             raise StepError(f"the record of this step has {size:,} bytes, of at most {MAX_LINE:,}")
         if self.on_append is not None:
-            self.on_append(record, size)
+            self.on_append(record, line)
         offset = await self._log.append_lines(line)
         if record["ok"]:
             self._recent[record["key"]] = offset
@@ -136,7 +136,7 @@ class Journal:
             return
         if self.on_append is not None:
             for record, line in zip(records, lines, strict=False):
-                self.on_append(record, len(line))
+                self.on_append(record, line)
         begin = await self._log.append_lines(b"".join(lines))
         # One offset more than there are lines: the end of the last one.
         begins = accumulate(map(len, lines), initial=begin)

@@ -566,8 +566,9 @@ class _Protocol(ResponseHandler):
         super().connection_lost(exc)
 
 
-# Transfer and content encodings, the end of the connection, and folded header lines need the real parser.
-_NOT_SIMPLE = ("-encoding:", "connection: close", "\r\n ", "\r\n\t")
+# Transfer and content encodings, the end of the connection, and folded header lines need the real parser. A tab stands
+# for a folded line wherever it is: hardly any head has one, and a single character is found at once.
+_NOT_SIMPLE = ("\t", "-encoding:", "connection: close", "\r\n ")
 _LENGTH = "\r\ncontent-length: "
 _READ_HEADERS = re.compile(r"\r\n((?:x|anthropic)-ratelimit-[^:\r]*|date|keep-alive):([^\r]*)")
 _KEEP_ALIVE_TIMEOUT: Final = re.compile(r"timeout\s*=\s*\"?(\d{1,9})")

@@ -301,6 +301,32 @@ class ModelCall(Generic[T]):
     """As in `ChatRequest`; determines nothing."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _CallParams:
+    """What a call's parameters determine: made once for calls that are given the very same ones, as those of a role."""
+
+    own: Mapping[str, Any] | None
+    """As in `ModelCall`, and so are the defaults."""
+    defaults: Mapping[str, Any] | None
+    with_text_params: bool
+    """True if the model's parameters for replies in text are among them."""
+    keyed: Mapping[str, Any]
+    """Those of the step's key."""
+    sent: Mapping[str, Any]
+    default_names: frozenset[str]
+    """The names of the defaults that are sent."""
+    reuse: ReuseRule
+    output_limit: int | None
+    n_bytes: int
+    """Bytes of those that the model reads beside the messages."""
+
+    def serves(self, call: ModelCall[Any], *, with_text_params: bool) -> bool:
+        """True if these are the parameters of a call, too."""
+        # By identity: to compare them would take as long as to make them.
+        is_same = self.own is call.params and self.defaults is call.defaults
+        return is_same and self.with_text_params is with_text_params
+
+
 class ChatClient(Protocol):
     """Who makes one attempt: by an ordinary call, or as a line of a batch."""
 
@@ -330,6 +356,8 @@ class Model:
         if self._asked_tier is not None:
             self._tier_params = self._asked_tier.params
         self._tiers_by_word = _tiers_by_word(spec)
+        self._latest_params: _CallParams | None = None
+        """Of the call before."""
 
     async def ask(self, ctx: Context, call: ModelCall[T]) -> T:
         """Ask the model, or return the reply that the journal has. Raises as `Context.step`."""
@@ -341,21 +369,11 @@ class Model:
         Thoughts at the beginning of a reply are separated from it, unless they belong to its form (see `Expect`).
         """
         spec, messages, expect = self.spec, call.messages, call.expect
-        params = call.params or NO_PARAMS
-        if spec.text_params and expect.json_schema is None:
-            params = {**spec.text_params, **params}
-        # On the way of every call, most of which have no defaults, or no parameters of their own beside them.
-        default_names, params_and_defaults = _NO_NAMES, params
-        if call.defaults and params:
-            default_names = frozenset(call.defaults).difference(params)
-            params_and_defaults = {**call.defaults, **params}
-        elif call.defaults:
-            default_names, params_and_defaults = frozenset(call.defaults), call.defaults
-        if self._tier_params:
-            # No part of the key: the same model replies, whatever it costs.
-            params_and_defaults = {**params_and_defaults, **self._tier_params}
-        keyed_params = spec.sent(params)
-        limit = output_limit(keyed_params)
+        with_text_params = bool(spec.text_params) and expect.json_schema is None
+        params = self._latest_params
+        if params is None or not params.serves(call, with_text_params=with_text_params):
+            params = self._latest_params = self._params_of(call, with_text_params=with_text_params)
+        limit, n_param_bytes = params.output_limit, params.n_bytes
         json_schema, grammar = self._enforced(expect)
         # Order and form of this list are every journal's: another one would execute all steps again.
         determining = [
@@ -364,22 +382,13 @@ class Model:
             spec.api,
             spec.model,
             messages if call.key_on is None else call.key_on,
-            keyed_params,
+            params.keyed,
             json_schema,
             grammar,
         ]
         if spec.system != "system":  # keys without it are those of earlier versions
             determining.append({"system": spec.system})
         key = step_key(*determining)
-        reuse = ReuseRule.SAMPLED
-        if keyed_params.get("temperature") == 0:
-            reuse = ReuseRule.FIXED
-        elif call.defaults and "temperature" in default_names and call.defaults["temperature"] == 0:
-            reuse = ReuseRule.FIXED_BY_DEFAULT
-        # Descriptions of tools and the like are charged as the prompt is.
-        n_param_bytes = 0
-        if keyed_params:
-            n_param_bytes = uncounted_bytes(keyed_params)
         n_messages, size = len(messages), n_bytes(messages) + n_param_bytes
         repeated_chars = 0
         if spec.cache_marks:
@@ -394,7 +403,7 @@ class Model:
                 n_repeated = 0
             reply = await self._client.chat(
                 spec,
-                ChatRequest(sent, params_and_defaults, json_schema, grammar, default_names, n_repeated),
+                ChatRequest(sent, params.sent, json_schema, grammar, params.default_names, n_repeated),
             )
             response = self._response(reply, expect)
             usage = reply.usage
@@ -440,7 +449,38 @@ class Model:
             policy=call.policy,
             prices=self.prices,
             notes=call.notes,
+            reuse=params.reuse,
+        )
+
+    def _params_of(self, call: ModelCall[Any], *, with_text_params: bool) -> _CallParams:
+        """The parameters of a call; those for replies in text are among them `with_text_params`."""
+        params = call.params or NO_PARAMS
+        if with_text_params:
+            params = {**self.spec.text_params, **params}
+        default_names, sent = _NO_NAMES, params
+        if call.defaults:
+            default_names = frozenset(call.defaults).difference(params)
+            sent = {**call.defaults, **params}
+        if self._tier_params:
+            # No part of the key: the same model replies, whatever it costs.
+            sent = {**sent, **self._tier_params}
+        keyed = self.spec.sent(params)
+        reuse = ReuseRule.SAMPLED
+        if keyed.get("temperature") == 0:
+            reuse = ReuseRule.FIXED
+        elif call.defaults and "temperature" in default_names and call.defaults["temperature"] == 0:
+            reuse = ReuseRule.FIXED_BY_DEFAULT
+        return _CallParams(
+            own=call.params,
+            defaults=call.defaults,
+            with_text_params=with_text_params,
+            keyed=keyed,
+            sent=sent,
+            default_names=default_names,
             reuse=reuse,
+            output_limit=output_limit(keyed),
+            # Descriptions of tools and the like are charged as the prompt is.
+            n_bytes=uncounted_bytes(keyed),
         )
 
     def _usage_in_tier(self, reply: Reply, response: dict[str, Any]) -> Usage | None:

@@ -203,7 +203,7 @@ _SUMMED: Final = (
 _SERVED: Final = ("served_model", "dropped", "served_tier")
 
 
-def summed_part(record: Mapping[str, Any]) -> Mapping[str, Any]:
+def summed_step(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """A verdict's step with no more than `Spent.add` counts of it: without its texts."""
     response = record.get("response")
     if type(response) is not dict or "cut_prompt" in response:

@@ -190,21 +190,35 @@ def judged(nuggets: tuple[Nugget, ...], judgment: Judgment | None) -> Line:
     if judgment is None:
         return {"judge": None, "nuggets": None, "restore_score_100": None}
     label_by_id = dict(judgment.coverage)
-    ids, weights = _IDS_AND_WEIGHTS.get(nuggets)
+    ids, weights, rows = _NUGGET_COLUMNS.get(nuggets)
     labels = tuple([label_by_id[id] for id in ids])
-    labelled = [
-        {"id": id, "weight": weight, "coverage": label}
-        for id, weight, label in zip(ids, weights, labels, strict=True)
-    ]
+    labelled = [row[label] for row, label in zip(rows, labels, strict=True)]
     score = score_of_labels(weights, labels)
     return {"judge": judgment.judge, "nuggets": labelled, "restore_score_100": score}
 
 
-def _ids_and_weights(nuggets: tuple[Nugget, ...]) -> tuple[tuple[str, ...], tuple[float, ...]]:
-    return tuple([nugget.id for nugget in nuggets]), tuple([nugget.weight for nugget in nuggets])
+class _NuggetColumns(NamedTuple):
+    """Nuggets as lines of results have them: made once, and part of many lines, which nobody may change."""
+
+    ids: tuple[str, ...]
+    weights: tuple[float, ...]
+    rows: tuple[Mapping[str, Line], ...]
+    """For each nugget, by label, its object in a line."""
 
 
-_IDS_AND_WEIGHTS: Final = NuggetMemo(_ids_and_weights)
+def _nugget_columns(nuggets: tuple[Nugget, ...]) -> _NuggetColumns:
+    rows: list[dict[str, Line]] = []
+    for nugget in nuggets:
+        row: dict[str, Line] = {}
+        for label in COVERAGES:
+            row[label] = {"id": nugget.id, "weight": nugget.weight, "coverage": label}
+        rows.append(row)
+    ids = tuple([nugget.id for nugget in nuggets])
+    weights = tuple([nugget.weight for nugget in nuggets])
+    return _NuggetColumns(ids, weights, tuple(rows))
+
+
+_NUGGET_COLUMNS: Final = NuggetMemo(_nugget_columns)
 
 
 def answer_digest(query: str, answer: str) -> str:
@@ -767,7 +781,7 @@ _BATCH: Final = 4096
 _SUMMED: Final = frozenset({"id", "judge", "error", "restore_score_100"})
 
 
-def summed_part(line: Line) -> Line:
+def summed_result(line: Line) -> Line:
     """The result of a judge with no more than `WrittenResults.add` counts of it: without its texts."""
     part = {name: value for name, value in line.items() if name in _SUMMED}
     # Of these it counts whether they are there.

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cts_async.engine.journal import Journal
+from cts_async.foreign_json import is_surely_shallow
 from cts_async.runs.index import stat_of
 from cts_async.runs.journal import Spent, system_of
 from cts_async.runs.results import Line, WrittenResults
@@ -32,12 +33,13 @@ class _WrittenSteps:
         """Bytes of the lines that were added."""
         self._is_shared, self._is_custom = is_shared, is_custom
 
-    def add(self, record: Mapping[str, Any], size: int) -> None:
-        """Add a step, whose line has this many bytes."""
-        if self._is_custom and not (_is_flat(record.get("request")) and _is_flat(record.get("response"))):
+    def add(self, record: Mapping[str, Any], line: bytes) -> None:
+        """Add a step with its line in the journal."""
+        # Brackets are counted first: few lines have so many that their values have to be looked at.
+        if self._is_custom and not (is_surely_shallow(line) or _is_flat_step(record)):
             # A reader may find it nested too deeply; by its length the file counts as one that has to be read.
             return
-        self.size += size
+        self.size += len(line)
         system = ""
         if self._is_shared:
             system = system_of(record["instance"])
@@ -98,6 +100,11 @@ class WrittenFiles:
 _LEAVES: Final = frozenset({str, int, float, bool, type(None)})
 FLAT_LEVELS: Final = 4
 """Levels of arrays and objects in usual messages to models and in their replies, whose usage is an object."""
+
+
+def _is_flat_step(record: Mapping[str, Any]) -> bool:
+    """True if what code of the user's determines in a step is flat: its request and its response."""
+    return _is_flat(record.get("request")) and _is_flat(record.get("response"))
 
 
 def _is_flat(value: Any, levels: int = FLAT_LEVELS) -> bool:

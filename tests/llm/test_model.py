@@ -185,6 +185,35 @@ def test_default_parameters_are_sent_unless_set_and_change_no_key(tmp_path: Path
     assert replace(SPEC, drops=("temperature",)).fixed_role_params == {}
 
 
+def test_a_model_keeps_the_parameters_of_different_calls_apart(tmp_path: Path) -> None:
+    spec = replace(SPEC, text_params={"max_tokens": 50}, structured="json_schema")
+    zero, warm = {"temperature": 0.0}, {"temperature": 0.6}
+    coverage: Expect[Any] = CoverageList(("N1",))
+    options: list[tuple[Expect[Any], dict[str, Any]]] = [
+        (TEXT, {"params": zero}),
+        (TEXT, {"params": zero}),
+        (TEXT, {"params": warm}),
+        (TEXT, {"params": warm, "defaults": zero}),
+        (coverage, {"params": warm, "defaults": zero}),
+        (coverage, {"defaults": zero}),
+        (TEXT, {"defaults": zero}),
+    ]
+    calls: list[ModelCall[Any]] = []
+    for expect, params in options:
+        calls.append(ModelCall("greet", [{"role": "user", "content": "hi"}], expect, {}, **params))
+    lane = Lane("mine", LaneLimits())
+    ctx = Context(Runner(), Job("g", "i", Journal(tmp_path / "steps.jsonl"), _nothing, _nothing), 0)
+    model = Model(spec, Says(), lane)
+    for call in calls:
+        step, alone = model.step(ctx, call), Model(spec, Says(), lane).step(ctx, call)
+        assert (step.key, step.reuse, step.reserved) == (alone.key, alone.reuse, alone.reserved)
+    assert len({model.step(ctx, call).key for call in calls}) == 5
+
+
+async def _nothing(argument: Any) -> None:
+    """Neither steps nor a record."""
+
+
 def test_system_setting_changes_key_and_identity_only_where_it_is_set(tmp_path: Path) -> None:
     _, usual = ask(tmp_path, Says(GOOD))
     spec = replace(SPEC, system="user")

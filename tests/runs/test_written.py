@@ -144,7 +144,10 @@ async def deep(view, llm):
 
 @role("judge")
 async def deep_question(view, llm):
-    content = [{"type": "text", "text": view.query, "cache": {"level": {"deeper": [1]}}}]
+    cache = 1
+    for _ in range(100):
+        cache = [cache]
+    content = [{"type": "text", "text": view.query, "cache": cache}]
     await llm([{"role": "user", "content": content}], model="support")
     return await flat(view, llm)
 """
