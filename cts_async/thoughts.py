@@ -201,7 +201,7 @@ def _is_in_json(text: str, mark: re.Match[str]) -> bool:
 
 def _has_hint(text: str) -> bool:
     """True if a closing mark without its opening may be in the text."""
-    # Every candidate answer comes here: one search for each last character, and no loop for ordinary prose.
+    # Every candidate answer comes here: one search for each rare character, and no loop for ordinary prose.
     if ">" in text and any(hint in text for hint in _ANGLE_HINTS):
         return True
     if "[" in text and "[/THINK]" in text:

@@ -306,13 +306,15 @@ class _CallParams:
     """What a call's parameters determine: made once for calls that are given the very same ones, as those of a role."""
 
     own: Mapping[str, Any] | None
-    """As in `ModelCall`, and so are the defaults."""
+    """The `params` of the `ModelCall`."""
     defaults: Mapping[str, Any] | None
+    """The `defaults` of the `ModelCall`."""
     with_text_params: bool
     """True if the model's parameters for replies in text are among them."""
     keyed: Mapping[str, Any]
-    """Those of the step's key."""
+    """Those that are part of the step's key."""
     sent: Mapping[str, Any]
+    """Those of the request: with defaults, and those of the tier."""
     default_names: frozenset[str]
     """The names of the defaults that are sent."""
     reuse: ReuseRule
