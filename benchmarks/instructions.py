@@ -19,7 +19,7 @@ from pathlib import Path
 from benchmarks.cpu import BARE_GOAL, SCRIPT_GOAL
 from benchmarks.shared.endpoint import Endpoint, static_endpoint, trusted
 from benchmarks.shared.judging import JudgeWorld, against_static_endpoint
-from benchmarks.shared.process import ROOT, ours
+from benchmarks.shared.process import CTS, ROOT, ours
 from benchmarks.shared.result import Result, Row
 
 LARGE, SMALL, IN_FLIGHT = 1_400, 600, 64
@@ -48,6 +48,10 @@ def _compared(world: JudgeWorld, url: str, prefix: str) -> Iterator[Row]:
     bare = _one_more(partial(_client, "bare", url, bodies))
     script = _one_more(partial(_client, "script", url, bodies))
     yield Row(f"{prefix}cts judge", judge)
+    if not prefix:
+        yield Row(
+            "cts judge of a file too large to be kept", _one_more(partial(_judge_rereading, world, url))
+        )
     yield Row(f"{prefix}bare client", bare)
     yield Row(f"{prefix}script by hand", script)
     yield Row(f"{prefix}cts judge / bare client", judge / bare, "<=", BARE_GOAL, 2)
@@ -62,6 +66,14 @@ def _one_more(instructions_for: Callable[[int], int]) -> float:
 def _judge(world: JudgeWorld, url: str, n: int) -> int:
     shutil.rmtree(world.directory / "out", ignore_errors=True)
     return _instructions(world.command(url, n, IN_FLIGHT), world.directory)
+
+
+def _judge_rereading(world: JudgeWorld, url: str, n: int) -> int:
+    shutil.rmtree(world.directory / "out", ignore_errors=True)
+    arguments = world.command(url, n, IN_FLIGHT)[len(CTS) :]
+    return _instructions(
+        [sys.executable, "-m", "benchmarks.shared.nothing_kept", *arguments], world.directory
+    )
 
 
 def _client(module: str, url: str, bodies: Path, n: int) -> int:

@@ -67,15 +67,20 @@ def test_lines_are_not_dealt_where_one_of_them_is_not_judged(tmp_path: Path, row
     assert read(tmp_path, [*ROWS, row]).lines is None
 
 
-def test_lines_are_not_dealt_of_what_is_kept_or_has_a_large_gold(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_are_not_dealt_where_the_gold_is_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers_module, "MAX_SENT", 4)
     assert read(tmp_path, ROWS).lines is not None
     monkeypatch.setattr(answers_module, "MAX_SENT", 3)
     assert read(tmp_path, ROWS).lines is None
+
+
+def test_lines_are_dealt_of_what_is_kept_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head need not parse them again, and workers can."""
     monkeypatch.setattr(answers_module, "KEPT_BYTES", 1_000)
-    assert read(tmp_path, ROWS).lines is None
+    answers = read(tmp_path, ROWS)
+    assert answers.lines is not None
+    answers.lines.file.write_text("{")
+    assert [judging.answer for judging in answers.stream(any_id)] == ["at 0", "at 1", "at 2"]
 
 
 def test_table_is_parsed_here(tmp_path: Path) -> None:
