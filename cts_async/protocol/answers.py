@@ -1,8 +1,8 @@
 """Existing answers that are to be judged: of a finished run, or candidates in a file.
 
-Every line is checked before anything starts. Up to `KEPT_BYTES` of files, the answers are kept from then on until they
-are judged; larger files are read twice, and in between only a few bytes of each answer are kept: the hash of its id, and
-a digest of what a judge would be asked about it.
+Every line is checked before anything starts. Up to `KEPT_BYTES` and `KEPT_ANSWERS`, the answers are kept from then on
+until they are judged. Larger files are read twice, and in between only a few bytes of each answer are kept: the hash of
+its id, and a digest of what a judge would be asked about it.
 """
 
 from __future__ import annotations
@@ -191,23 +191,27 @@ def answers_of_run(run: Path, limit: int | None) -> Answers:
 KEPT_BYTES: Final = 64_000_000
 """Bytes of all files whose answers are kept from the check until they are judged.
 
-Of 18 MB of English JSON they took 22 MB. At most it is four times the file, where one character outside Unicode's first
-plane makes a whole text as wide as itself.
+Of 18 MB of English JSON with 12,000 answers they took 22 MB. At most it is four times the file, where one character
+outside Unicode's first plane makes a whole text as wide as itself.
 """
+KEPT_ANSWERS: Final = 100_000
+"""The most answers that are kept: beside its text each takes some 500 bytes, its query included."""
 
 
 class KeptAnswers:
     """Which files are small enough to be read once: their answers are kept until they are judged, others read again."""
 
     def __init__(self) -> None:
-        self._room = KEPT_BYTES
+        self._bytes_left = KEPT_BYTES
+        self.n_left = KEPT_ANSWERS
+        """Answers that can still be kept; counted down by whoever keeps them."""
 
     def of(self, file: Path) -> list[Judging] | None:
         """A list for the answers of a file; None if it is too large beside those before it."""
         size = file.stat().st_size
-        if size > self._room:
+        if size > self._bytes_left:
             return None
-        self._room -= size
+        self._bytes_left -= size
         return []
 
 
@@ -247,6 +251,8 @@ def answers_of_candidates(
                 n_failures += 1
             if whole_file is not None:
                 whole_file.append(judging)
+                if len(whole_file) > kept.n_left:
+                    whole_file = None
     _check_distinct(file, answers.ids, judgings)
     if not answers.ids:
         if not file.stat().st_size:
@@ -265,6 +271,7 @@ def answers_of_candidates(
     if config.limit:  # a trial expects no more than it asks for
         n_expected = min(n_expected, config.limit)
     if whole_file is not None:
+        kept.n_left -= len(whole_file)
         answers = replace(answers, stream=partial(_kept_answers, whole_file[: config.limit]))
     if n_unknown + n_failures == 0 and n_records <= MAX_SENT and file.suffix.lower() not in CSV_SUFFIXES:
         answers = replace(answers, lines=CandidateLines(file, gold, config, len(answers)))

@@ -36,12 +36,21 @@ def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers_module, "KEPT_BYTES", 0)
 
 
-def read(folder: Path, rows: Sequence[Any], *, name: str = "candidates.jsonl", **options: Any) -> Answers:
+def read(
+    folder: Path,
+    rows: Sequence[Any],
+    *,
+    name: str = "candidates.jsonl",
+    kept: KeptAnswers | None = None,
+    **options: Any,
+) -> Answers:
     gold, candidates = folder / "gold.jsonl", folder / name
     gold.write_text("".join(json.dumps(row) + "\n" for row in GOLD))
     candidates.write_text("".join(json.dumps(row) + "\n\n" for row in rows))
     config = JudgeConfig(judges=("gpt",), gold=gold, candidates=str(candidates), **options)
-    return answers_of_candidates(candidates, read_gold(gold), config, KeptAnswers(), with_fingerprints=False)
+    return answers_of_candidates(
+        candidates, read_gold(gold), config, kept or KeptAnswers(), with_fingerprints=False
+    )
 
 
 @pytest.mark.parametrize("limit", [None, 2])
@@ -81,6 +90,32 @@ def test_lines_are_dealt_of_what_is_kept_as_well(tmp_path: Path, monkeypatch: py
     assert answers.lines is not None
     answers.lines.file.write_text("{")
     assert [judging.answer for judging in answers.stream(any_id)] == ["at 0", "at 1", "at 2"]
+
+
+def test_file_of_more_answers_than_are_kept_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer takes memory beside its text: of a million short ones more than the file."""
+    monkeypatch.setattr(answers_module, "KEPT_BYTES", 10_000)
+    monkeypatch.setattr(answers_module, "KEPT_ANSWERS", 3)
+    kept = read(tmp_path, ROWS)
+    more = read(tmp_path, [*ROWS, {"id": "c3", "fused_query": "ferries to island 3", "answer": "at 3"}])
+    (tmp_path / "candidates.jsonl").write_text("{")
+    assert len(list(kept.stream(any_id))) == 3
+    with pytest.raises(RunStopped, match="the file was changed"):
+        list(more.stream(any_id))
+
+
+def test_files_share_the_room_for_kept_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers_module, "KEPT_BYTES", 10_000)
+    monkeypatch.setattr(answers_module, "KEPT_ANSWERS", 5)
+    kept = KeptAnswers()
+    first, second = (read(tmp_path, ROWS, name=name, kept=kept) for name in ("a.jsonl", "b.jsonl"))
+    (tmp_path / "a.jsonl").write_text("{")
+    (tmp_path / "b.jsonl").write_text("{")
+    assert len(list(first.stream(any_id))) == 3
+    with pytest.raises(RunStopped, match="the file was changed"):
+        list(second.stream(any_id))
 
 
 def test_table_is_parsed_here(tmp_path: Path) -> None:
