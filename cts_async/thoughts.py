@@ -71,13 +71,13 @@ _STRING_END: Final = re.compile(r'"\s*[,:\]}]')
 _FORMATTING: Final = frozenset(_TABLE["unknown"]["formatting"])
 # What a head with a mark can begin with, and what a closing mark without its opening has in it: nearly every reply has
 # neither, and is looked at no further.
-_HEADS: Final = tuple("<[◁【acfthH")
+_HEADS: Final = frozenset("<[◁【acfthH")
 _ANGLE_HINTS: Final = ("|>", "<unused95>", "seed:think", "longcat_think")
 _BRACKETS: Final = ("<", "[", "◁", "【")
 # A value or a tag may quote a closing mark, and is no thought.
 _JSON_HEADS: Final = ("{", "[", '"', "<")
 # JSON, as most replies of judges and Clarifiers are: no mark begins so, and nothing is searched for.
-_NO_MARK: Final = ("{", '"')
+_NO_MARK: Final = frozenset('{"')
 
 
 def split_marks(text: str, *, tags: bool = True) -> Split | None:
@@ -86,12 +86,14 @@ def split_marks(text: str, *, tags: bool = True) -> Split | None:
     Without `tags`, `<think>` and its kind are left in the text, for forms that they belong to. A thought that is never
     closed leaves an empty answer.
     """
-    if text.startswith(_NO_MARK):
+    first = text[:1]
+    if first in _NO_MARK:
         return None
     position = 0
-    if text[:1].isspace():
+    if first.isspace():
         position = _skip_space(text, 0)
-    if not text.startswith(_HEADS, position):
+        first = text[position : position + 1]
+    if first not in _HEADS:
         return _split_alone(text, position)
     thoughts: list[str] = []
     end = len(text)
