@@ -19,6 +19,7 @@ from cts_async.cluster.work import (
     CampaignWork,
     JudgingWork,
     Leases,
+    LineTasks,
     Task,
     Work,
     campaign_tasks,
@@ -285,7 +286,7 @@ class Head:
         self,
         cluster: Cluster,
         runs: Sequence[RunFiles],
-        streams: Sequence[Iterator[Task]],
+        streams: Sequence[Iterator[Task | LineTasks]],
         work: Work,
         config: RunConfig | JudgeConfig,
         budget: Budget | None,
@@ -437,7 +438,7 @@ class Head:
         if self._ending:
             reason = _first_line(self._stopped) if self._stopped else ""
             return WorkerTurn(replies, stop=reason, is_last=True)
-        tasks: list[Task] = []
+        tasks: list[Task | LineTasks] = []
         for leases in self._streams:
             tasks += leases.deal(entry.name)
         # After all have dealt: what a stream had before it broke off is done.
@@ -463,14 +464,16 @@ class Head:
         self._pass_on(update.events, ended)
         self._apply_end(entry, update)
 
-    def _ended_tasks(self, entry: _WorkerEntry, update: WorkerUpdate) -> list[tuple[Task, FinishedTask]]:
-        """Record what tasks have ended, and return them; those that the worker did not have any more count as not."""
+    def _ended_tasks(
+        self, entry: _WorkerEntry, update: WorkerUpdate
+    ) -> list[tuple[Task | LineTasks, FinishedTask]]:
+        """Record what tasks have ended, and return them, or the blocks that they are in, with what they ended with;
+        those that the worker did not have any more count as not ended."""
         seqs = [seq for seq, _, _, _ in update.ended]
-        tasks: dict[int, Task] = {}
+        tasks: dict[int, Task | LineTasks] = {}
         n_held = 0
         for leases in self._streams:
-            for task in leases.ended(entry.name, seqs):
-                tasks[task.seq] = task
+            tasks |= leases.ended(entry.name, seqs)
             n_held += leases.n_held(entry.name)
         entry.note_tasks(n_held, len(tasks))
         self._n_ended += len(tasks)
@@ -521,7 +524,7 @@ class Head:
         # Only now: what a worker uses has to be in the run's own journal.
         entry.answers |= found
 
-    async def _write(self, ended: Iterable[tuple[Task, FinishedTask]]) -> None:
+    async def _write(self, ended: Iterable[tuple[Task | LineTasks, FinishedTask]]) -> None:
         results: defaultdict[int, list[bytes]] = defaultdict(list)
         summed: defaultdict[int, list[Line]] = defaultdict(list)
         verdicts: defaultdict[tuple[int, str], list[bytes]] = defaultdict(list)
@@ -539,7 +542,9 @@ class Head:
         for run, lines in results.items():
             await self._runs[run].add_lines(None, lines, summed[run])
 
-    def _pass_on(self, events: Iterable[Event], ended: Iterable[tuple[Task, FinishedTask]]) -> None:
+    def _pass_on(
+        self, events: Iterable[Event], ended: Iterable[tuple[Task | LineTasks, FinishedTask]]
+    ) -> None:
         """Emit a worker's events, and the ends of its tasks, as those of the whole run; ends in one batch."""
         ends: list[StepEnded | JobEnded] = []
         for event in events:

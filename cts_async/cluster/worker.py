@@ -30,7 +30,7 @@ from cts_async.cluster.limits import (
     Reports,
     Requests,
 )
-from cts_async.cluster.work import OpenWork, Task, Work
+from cts_async.cluster.work import LineTasks, OpenWork, Task, Work, tasks_in
 from cts_async.config import BudgetConfig
 from cts_async.engine.account import LaneLimits
 from cts_async.engine.events import (
@@ -152,7 +152,7 @@ class WorkerTurn:
     """The head's message to a worker."""
 
     replies: Replies
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[Task | LineTasks, ...] = ()
     stop: str = ""
     """Why no new request is to be sent; "" to go on."""
     is_last: bool = False
@@ -324,7 +324,7 @@ class Worker:
     def _take(self, turn: WorkerTurn) -> None:
         self.give(turn.replies)
         self._permits_are_scarce = turn.permits_are_scarce
-        for task in turn.tasks:
+        for task in tasks_in(turn.tasks):
             self._feeds[task.stream].queue.put_nowait(task)
         if turn.stop and self.runner:
             # What is in flight is finished and reported; only then does `run` end.
