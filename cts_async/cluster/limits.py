@@ -12,6 +12,7 @@ whatever is late or lost, and no clocks are compared:
 from __future__ import annotations
 
 import asyncio
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from cts_async.engine.lane import Lane
 from cts_async.engine.ratelimit import PacedGate, Quotas
 from cts_async.errors import RateLimited, RunStopped, TransientError
 from cts_async.records import value
+from cts_async.runs.journal import SpentPart
 
 LEASE_S: Final = 0.5
 """For how long after its grant a permit may be used."""
@@ -73,9 +75,12 @@ class Records:
     """Of the requests whose steps wait for an answer, which is None."""
     keys: list[str | None] = field(default_factory=list)
     """None for a step that failed."""
-    lines: list[bytes] = field(default_factory=list)
-    summed: list[Mapping[str, Any]] = field(default_factory=list)
-    """What a summary counts of the lines (`runs.journal.summed_step`); empty where it reads them."""
+    lines: bytearray = field(default_factory=bytearray)
+    """One after the other: in one piece they are read, and written, without a look at each."""
+    sizes: array[int] = field(default_factory=lambda: array("L"))
+    """Bytes of each line."""
+    part: SpentPart | None = None
+    """What a summary counts of the steps; None where it reads them."""
 
 
 @value
@@ -492,7 +497,8 @@ class Requests:
         if records is None:
             records = self.records[run] = Records()
         records.keys.append(key)
-        records.lines.append(line)
+        records.lines += line
+        records.sizes.append(len(line))
         self.wake()
         return records
 

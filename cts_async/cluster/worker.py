@@ -10,6 +10,8 @@ import asyncio
 import os
 import socket
 import traceback
+from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -52,8 +54,8 @@ from cts_async.errors import CTSError, Interrupted, RunStopped, StepError
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.run import deadline_at
 from cts_async.records import value
-from cts_async.runs.journal import summed_step
-from cts_async.runs.results import Line, summed_result
+from cts_async.runs.journal import SpentPart
+from cts_async.runs.results import VerdictColumns
 
 TURN_S, TURNS_PER_S = 0.2, 250.0
 """A turn ends after TURN_S at the latest, or later with many workers: through Ray one costs the head 0.8 ms of CPU."""
@@ -128,12 +130,37 @@ class Lookup:
     notes: Any = None
 
 
-EndedLine = tuple[str | None, bytes, Line | None]
-"""The judge that a line names (`run_files.EndedLines`), the line, and what a summary counts of it
-(`runs.results.summed_result`); None where the summary reads it."""
-FinishedTask = tuple[int, str, tuple[EndedLine, ...], StepError | None]
-"""The `seq` of a task that has ended, its id as the worker knows it, its lines, and why it failed.
-A tuple: an object for each would be much of an update's cost."""
+@dataclass(slots=True)
+class EndedLines:
+    """Lines of tasks that have ended, for one file."""
+
+    lines: bytearray = field(default_factory=bytearray)
+    """One after the other."""
+    sizes: array[int] = field(default_factory=lambda: array("L"))
+    """Bytes of each line."""
+    verdicts: VerdictColumns | None = None
+    """What a summary counts of them; None where it reads them."""
+
+    def add(self, line: bytes) -> None:
+        self.lines += line
+        self.sizes.append(len(line))
+
+
+@dataclass(slots=True)
+class EndedTasks:
+    """Tasks that have ended, with their lines for each file in one piece."""
+
+    seqs: list[int] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    """As the worker knows them."""
+    failures: dict[int, StepError] = field(default_factory=dict)
+    """By `seq`, why tasks failed."""
+    results: defaultdict[int, EndedLines] = field(default_factory=lambda: defaultdict(EndedLines))
+    """By the number of their run."""
+    judgments: defaultdict[tuple[int, str], EndedLines] = field(
+        default_factory=lambda: defaultdict(EndedLines)
+    )
+    """By run and further judge."""
 
 
 @value
@@ -177,7 +204,7 @@ class WorkerUpdate:
     reports: Reports = field(default_factory=Reports)
     settled: tuple[tuple[int, Cost], ...] = ()
     """By number of the Reserve, what a call has cost."""
-    ended: tuple[FinishedTask, ...] = ()
+    ended: EndedTasks = field(default_factory=EndedTasks)
     events: tuple[Event, ...] = ()
     """What its engine emitted, but for ends of tasks, which the head counts."""
     accounts: tuple[RemoteAccount, ...] = ()
@@ -211,7 +238,7 @@ class Worker:
         self._turn_ended_at = 0.0
         self._journals: dict[int, RemoteJournal] = {}
         self._feeds = [_Feed(self._job) for _ in range(setup.streams)]
-        self._ended: list[FinishedTask] = []
+        self._ended = EndedTasks()
         self._opened = asyncio.Event()
         self._accounts: list[RemoteAccount] = []
         """Accounts that the head does not know yet."""
@@ -304,14 +331,21 @@ class Worker:
 
         async def finish(ended: Any) -> None:
             # As bytes already: the head, of which there is one, only appends them.
-            lines = []
+            tasks = self._ended
             for judge, line in work.lines_of(task, ended):
-                summed = None
-                if work.is_one_step and judge is None:
-                    summed = summed_result(line)
-                lines.append((judge, journal_line(line), summed))
-            failure = ended if isinstance(ended, StepError) else None
-            self._ended.append((task.seq, task.id, tuple(lines), failure))
+                if judge is not None:
+                    tasks.judgments[run, judge].add(journal_line(line))
+                    continue
+                results = tasks.results[run]
+                results.add(journal_line(line))
+                if work.is_one_step:
+                    if results.verdicts is None:
+                        results.verdicts = VerdictColumns()
+                    results.verdicts.add(line)
+            tasks.seqs.append(task.seq)
+            tasks.ids.append(task.id)
+            if isinstance(ended, StepError):
+                tasks.failures[task.seq] = ended
             self._end_turn_soon()
 
         is_shared = task.question != 0
@@ -339,6 +373,7 @@ class Worker:
         permits, requests.permits = requests.permits, {}
         reports, requests.reports = requests.reports, Reports()
         records, requests.records = requests.records, {}
+        ended, self._ended = self._ended, EndedTasks()
         now = asyncio.get_running_loop().time()
         self._questions_per_s = requests.n_unsent / max(BATCH_S, now - self._turn_ended_at)
         self._turn_ended_at = now
@@ -353,7 +388,7 @@ class Worker:
             withdrawn=_drain(requests.withdrawn),
             reports=reports,
             settled=_drain(requests.settled),
-            ended=_drain(self._ended),
+            ended=ended,
             events=_drain(self._emitted),
             accounts=_drain(self._accounts),
             stopped=stopped,
@@ -449,9 +484,10 @@ class RemoteJournal:
             # Answered when the head has it on disk: only then may its result be used.
             await self._requests.append(self._run, key, journal_line(record))
         else:
-            self._requests.send_record(self._run, key, journal_line(record)).summed.append(
-                summed_step(record)
-            )
+            records = self._requests.send_record(self._run, key, journal_line(record))
+            if records.part is None:
+                records.part = SpentPart()
+            records.part.add(record)
         if key is not None:
             self._recent[key] = dict(record)
 
