@@ -258,9 +258,9 @@ class _WorkerEntry:
         self.answers[number] = answer
         self._reply_within(self._batch_s)
 
-    def _grant(self, number: int, terms: Terms) -> None:
-        """Answer a request with a permit, as `_answer` does."""
-        self._granted[terms].append(number)
+    def _grant(self, numbers: Sequence[int], terms: Terms) -> None:
+        """Answer requests with permits, as `_answer` does."""
+        self._granted[terms] += numbers
         _, lease_s, _, _ = terms
         # A permit must not use up much of its time here, however many workers there are.
         self._reply_within(min(self._batch_s, lease_s / 4))
@@ -484,7 +484,8 @@ class Head:
         """Pass on what concerns the limits."""
         now = asyncio.get_running_loop().time()
         entry.share.limits.open(update.accounts)
-        entry.share.report(update.reports, now)
+        for account, reports in update.reports.items():
+            entry.share.report(account, reports, now)
         for number, cost in update.settled:
             entry.share.settle(number, cost)
         for account, requests in update.permits.items():

@@ -201,7 +201,8 @@ class WorkerUpdate:
     """By the number of a run, steps for its journal."""
     withdrawn: tuple[int, ...] = ()
     """Requests that are not wanted any more, or whose answers came too late."""
-    reports: Reports = field(default_factory=Reports)
+    reports: Mapping[str, Reports] = field(default_factory=dict)
+    """By account, what became of permits."""
     settled: tuple[tuple[int, Cost], ...] = ()
     """By number of the Reserve, what a call has cost."""
     ended: EndedTasks = field(default_factory=EndedTasks)
@@ -371,7 +372,7 @@ class Worker:
     def _take_update(self) -> WorkerUpdate:
         requests = self.requests
         permits, requests.permits = requests.permits, {}
-        reports, requests.reports = requests.reports, Reports()
+        reports, requests.reports = requests.reports, defaultdict(Reports)
         records, requests.records = requests.records, {}
         ended, self._ended = self._ended, EndedTasks()
         now = asyncio.get_running_loop().time()

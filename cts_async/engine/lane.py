@@ -9,6 +9,7 @@ an outage).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
@@ -228,6 +229,28 @@ class Lane:
                 self._events.emit(LimitLearned(self.name, unit, per_min))
         # Last: it admits the next caller, by what has been recorded until then.
         self._leave()
+
+    def succeeded_together(self, answers: Sequence[tuple[Permit, float | None]]) -> None:
+        """`succeeded` for several requests whose answers named no limits, in their order."""
+        is_quiet = self.circuit.is_quiet and not self._unsettled
+        nobody_is_let_in = not self._waiting or self._account.awaited
+        if self._limited.unanswered or self._forbidden.steps or not is_quiet or not nobody_is_let_in:
+            # What is recorded of one answer may change what becomes of the next.
+            for permit, tokens_used in answers:
+                self.succeeded(permit, tokens_used)
+            return
+        if not answers:
+            return
+        self._account.served_together(answers)
+        self._reached = True
+        self._pause_s, self._episodes = 0.0, 0
+        self._alive_at = asyncio.get_running_loop().time()
+        self.window.answered_together(
+            [permit.number for permit, _ in answers], self._account.sent, self.in_flight
+        )
+        for _, tokens_used in answers:
+            self._tokens_used += tokens_used or 0.0
+        self.in_flight -= len(answers)
 
     def forbidden(self, permit: Permit, error: RequestForbidden, step_key: str) -> ProviderRefused | None:
         """Record that the provider answered 403. The reason to stop if it must be the account's, not the request's."""
