@@ -125,7 +125,7 @@ async def test_reservations_of_permits_taken_together_are_counted_as_one_by_one(
     above = [permit.above for permits in taken for permit in permits]
     assert above == [False, False, True, False]
     assert above == [
-        singly.take(1.0, 1.0, 1.5, reserved=amount).above for amount in (400.0, 400.0, 400.0, 1e-9)
+        singly.take(1.0, 1.0, 1.5, reserved=amount).above for amount in (400.0, 400.0, 400.0, 0.0)
     ]
     assert [permit.reserved for permit in taken[0]] == [400.0, 400.0]
     assert {permit.leased_at for permits in taken for permit in permits} == {1.0}
