@@ -91,7 +91,6 @@ def test_rate_and_concurrency_limits_are_never_exceeded(
     assert cluster.world.most_at_once <= places
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     max_calls=st.none() | st.integers(0, 60),
     max_tokens=st.none() | st.integers(0, 1500),

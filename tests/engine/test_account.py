@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from virtual_time import in_virtual_time, run_virtual
 
@@ -44,7 +44,6 @@ async def test_bucket_reserves_capacity_for_permits_used_late() -> None:
     assert sent == 59
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     kind=st.sampled_from(["sliding", "bucket", "auto"]),
     batches=st.lists(st.lists(st.integers(0, 300), min_size=1, max_size=12), min_size=1, max_size=6),
@@ -77,7 +76,6 @@ def test_permits_taken_together_are_those_taken_one_by_one(
     run_virtual(main)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     kind=st.sampled_from(["sliding", "bucket", "auto"]),
     charges=st.lists(st.tuples(st.integers(0, 900), st.integers(0, 900)), min_size=1, max_size=6),

@@ -177,7 +177,7 @@ changes = st.tuples(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(st.lists(changes, min_size=1, max_size=6))
 def test_random_damage_never_hides_an_intact_record_nor_invents_one(made: list[tuple[int, int, int]]) -> None:
     content = bytearray(BYTES)
@@ -444,7 +444,6 @@ def test_notices_name_damaged_line_numbers(tmp_path: Path) -> None:
     assert "line 1, 2" in damaged
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 12), max_size=40), st.integers(1, 5))
 def test_kept_keys_are_found_and_forgotten_ones_are_not(numbers: list[int], at_once: int) -> None:
     """Even numbers are kept and odd ones forgotten; the later of two records counts."""

@@ -490,7 +490,7 @@ def in_order(sent: list[Sent]) -> bool:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(limits, callers)
 @in_virtual_time
 async def test_all_callers_are_admitted_oldest_first(limits: LaneLimits, callers: list[Caller]) -> None:
@@ -502,7 +502,6 @@ async def test_all_callers_are_admitted_oldest_first(limits: LaneLimits, callers
     assert in_order(sent)
 
 
-@settings(max_examples=50, deadline=None)
 @given(limits, callers, st.floats(0, 60))
 @in_virtual_time
 async def test_stop_at_any_time_releases_all_callers(
