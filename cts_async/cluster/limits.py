@@ -280,8 +280,9 @@ class SharedLane(Lane):
 
     def served_together(self, answers: Sequence[tuple[Permit, float | None]]) -> None:
         """Record that the requests of permits were answered, and how many tokens each took, if that is known."""
-        self.succeeded_together(answers)
-        self._outage = False
+        if answers:
+            self.succeeded_together(answers)
+            self._outage = False
 
     def has_failed(self, permit: Permit, failure: Failure) -> None:
         """Record that the request of a permit failed, or that nobody knows what became of it."""

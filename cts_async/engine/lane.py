@@ -239,8 +239,6 @@ class Lane:
             for permit, tokens_used in answers:
                 self.succeeded(permit, tokens_used)
             return
-        if not answers:
-            return
         self._account.served_together(answers)
         self._reached = True
         self._pause_s, self._episodes = 0.0, 0
