@@ -232,6 +232,8 @@ class Lane:
 
     def succeeded_together(self, answers: Sequence[tuple[Permit, float | None]]) -> None:
         """`succeeded` for several requests whose answers named no limits, in their order."""
+        if not answers:
+            return
         is_quiet = self.circuit.is_quiet and not self._unsettled
         nobody_is_let_in = not self._waiting or self._account.awaited
         if self._limited.unanswered or self._forbidden.steps or not is_quiet or not nobody_is_let_in:
