@@ -168,6 +168,12 @@ class Account:
             return False
         return self._tokens is None or self._tokens.has_room(tokens * self._margin)
 
+    def has_ample_room(self, n: int, tokens: float) -> bool:
+        """True if `n` requests of about `tokens` in all may be sent now, and none of them would be a probe."""
+        if not _has_ample_room(self._requests, n):
+            return False
+        return _has_ample_room(self._tokens, tokens * self._margin)
+
     async def wait(self, tokens: float) -> None:
         """Return when there may be room for a request of about `tokens`, or it is worth asking again."""
         tokens *= self._margin
@@ -212,7 +218,11 @@ class Account:
         that have room for all of them."""
         charges = [amount * self._margin for amount in tokens]
         request_gate, token_gate = self._requests, self._tokens
-        if not _has_ample_room(request_gate, len(charges)) or not _has_ample_room(token_gate, sum(charges)):
+        if (
+            not charges
+            or not _has_ample_room(request_gate, len(charges))
+            or not _has_ample_room(token_gate, sum(charges))
+        ):
             return []
         request_room, token_room = _room(request_gate), _room(token_gate)
         if request_gate:

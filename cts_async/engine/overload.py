@@ -318,13 +318,17 @@ class ConcurrencyWindow:
             self._most_used = max(self._most_used, in_flight)
             self._end_round(sent)
 
-    def answered_together(self, numbers: Sequence[int], sent: int, in_flight: int) -> None:
-        """`answered` for several requests, each of which has left before the next one is recorded."""
+    def answered_together(self, numbers: Sequence[int], sent: int, in_flight: int, n_waiting: int) -> None:
+        """`answered` for several requests, each of which leaves its place to one of `n_waiting`, if there are any."""
         is_full = self.size == self.ceiling and self.size < self._threshold
         if not is_full or self._extra or not numbers or min(numbers) <= self._cut_at:
             for number in numbers:
                 self.answered(number, sent, in_flight)
-                in_flight -= 1
+                if n_waiting:
+                    n_waiting -= 1
+                    sent += 1
+                else:
+                    in_flight -= 1
             return
         # At its ceiling, and never cut: there is nothing but to count.
         self._answered, self._asking = True, False

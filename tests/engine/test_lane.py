@@ -817,7 +817,7 @@ async def test_status_shows_the_limits_as_configured() -> None:
 def test_answers_that_came_together_leave_the_lane_as_one_by_one(
     limits: LaneLimits, steps: list[tuple[int, list[int | None], str]]
 ) -> None:
-    """Whoever waits, whatever was refused before."""
+    """Whatever was refused before, where nobody waits."""
 
     async def run(*, together: bool) -> list[object]:
         lane = started(Lane("gpt", limits))
@@ -826,7 +826,7 @@ def test_answers_that_came_together_leave_the_lane_as_one_by_one(
         seq = 0
         for n_asked, all_tokens, failure in steps:
             asking = []
-            for _ in range(n_asked):
+            for _ in range(min(n_asked, int(lane.window.size) - lane.in_flight)):
                 asking.append(asyncio.ensure_future(lane.admit(seq, 100.0, reserved=400.0)))
                 seq += 1
             await asyncio.sleep(0.5)
@@ -859,3 +859,20 @@ def test_answers_that_came_together_leave_the_lane_as_one_by_one(
         return states
 
     assert run_virtual(lambda: run(together=True)) == run_virtual(lambda: run(together=False))
+
+
+async def test_who_waits_is_let_in_when_all_answers_are_recorded() -> None:
+    lane = started(Lane("gpt", LaneLimits(max_concurrency=8)))
+    permits = [await lane.admit(0, 100.0) for _ in range(8)]
+    waiting = [asyncio.ensure_future(lane.admit(seq, 100.0)) for seq in range(5, 0, -1)]
+    await asyncio.sleep(0)
+    lane.succeeded_together([(permit, 100.0) for permit in permits[:3]])
+    await asyncio.sleep(0)
+    assert [request.done() for request in waiting] == [False, False, True, True, True], "the oldest first"
+    assert lane.in_flight == 8
+    lane.succeeded_together([(permit, 100.0) for permit in permits[3:]])
+    await asyncio.sleep(0)
+    assert all(request.done() for request in waiting)
+    assert (lane.in_flight, lane.waiting) == (5, 0)
+    for request in waiting:
+        request.cancel()
