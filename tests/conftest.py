@@ -17,9 +17,15 @@ import pytest
 import typer.testing
 from hypothesis import HealthCheck, settings
 
-# A busy machine is no failure: neither one slow example nor slow drawing.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("suite")
+# A busy machine is no failure: neither one slow example nor slow drawing. Examples differ from run to run, so 30 a law
+# make as many within a few runs; where a run decides alone (CI), and on request, each has 100.
+for profile, n_examples in {"suite": 30, "thorough": 100}.items():
+    settings.register_profile(
+        profile, deadline=None, max_examples=n_examples, suppress_health_check=[HealthCheck.too_slow]
+    )
+settings.load_profile(
+    os.environ.get("HYPOTHESIS_PROFILE") or ("thorough" if os.environ.get("CI") else "suite")
+)
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -19,13 +19,14 @@ from cts_async.cluster.work import (
     CampaignWork,
     JudgingWork,
     Leases,
+    LineTasks,
     Task,
     Work,
     campaign_tasks,
     judging_tasks,
 )
 from cts_async.cluster.worker import (
-    FinishedTask,
+    EndedTasks,
     Lookup,
     Replies,
     Setup,
@@ -58,7 +59,6 @@ from cts_async.protocol.rejudge import JudgePlan, open_verdicts
 from cts_async.protocol.run import open_budget, open_runs
 from cts_async.protocol.run_files import RunFiles, SessionNotes
 from cts_async.protocol.systems import System
-from cts_async.runs.results import Line
 
 T = TypeVar("T")
 
@@ -224,6 +224,8 @@ class _WorkerEntry:
             # A step without a lane has asked no provider.
             if type(event) is StepEnded and event.lane and not event.replayed:
                 self._n_calls += 1
+        for sums in update.sums:
+            self._n_calls += sums.calls
 
     def note_tasks(self, n_held: int, n_ended: int) -> None:
         """Record how many tasks it holds, and how many more have ended."""
@@ -258,9 +260,9 @@ class _WorkerEntry:
         self.answers[number] = answer
         self._reply_within(self._batch_s)
 
-    def _grant(self, number: int, terms: Terms) -> None:
-        """Answer a request with a permit, as `_answer` does."""
-        self._granted[terms].append(number)
+    def _grant(self, numbers: Sequence[int], terms: Terms) -> None:
+        """Answer requests with permits, as `_answer` does."""
+        self._granted[terms] += numbers
         _, lease_s, _, _ = terms
         # A permit must not use up much of its time here, however many workers there are.
         self._reply_within(min(self._batch_s, lease_s / 4))
@@ -285,7 +287,7 @@ class Head:
         self,
         cluster: Cluster,
         runs: Sequence[RunFiles],
-        streams: Sequence[Iterator[Task]],
+        streams: Sequence[Iterator[Task | LineTasks]],
         work: Work,
         config: RunConfig | JudgeConfig,
         budget: Budget | None,
@@ -415,6 +417,7 @@ class Head:
             streams=len(self._streams),
             seed=self._config.seed,
             budget=self._config.budget if self._budget else None,
+            sums_ends=self._events.takes_sums,
         )
 
     async def _serve(self, entry: _WorkerEntry, link: WorkerLink) -> None:
@@ -437,7 +440,7 @@ class Head:
         if self._ending:
             reason = _first_line(self._stopped) if self._stopped else ""
             return WorkerTurn(replies, stop=reason, is_last=True)
-        tasks: list[Task] = []
+        tasks: list[Task | LineTasks] = []
         for leases in self._streams:
             tasks += leases.deal(entry.name)
         # After all have dealt: what a stream had before it broke off is done.
@@ -455,37 +458,43 @@ class Head:
             # What is not in the journal is not done: the worker goes, and with it what it believes to have recorded.
             self.stop(reason_to_stop(reason) or reason)
             raise WorkerLost(f"its records could not be written ({reason})") from None
-        ended = self._ended_tasks(entry, update)
+        ends = self._note_ended(entry, update.ended)
         try:
-            await self._write(ended)
+            await self._write(update.ended)
         except CTSError as reason:
             self.stop(reason_to_stop(reason) or reason)
-        self._pass_on(update.events, ended)
+        self._pass_on(update.events, ends)
+        for sums in update.sums:
+            self._events.emit_sums(sums)
         self._apply_end(entry, update)
 
-    def _ended_tasks(self, entry: _WorkerEntry, update: WorkerUpdate) -> list[tuple[Task, FinishedTask]]:
-        """Record what tasks have ended, and return them; those that the worker did not have any more count as not."""
-        seqs = [seq for seq, _, _, _ in update.ended]
-        tasks: dict[int, Task] = {}
+    def _note_ended(self, entry: _WorkerEntry, ended: EndedTasks) -> list[JobEnded]:
+        """Record what tasks have ended, and return their ends, but for those that the worker has summed.
+
+        Raises WorkerLost for tasks that it does not have.
+        """
+        tasks: dict[int, Task | LineTasks] = {}
         n_held = 0
         for leases in self._streams:
-            for task in leases.ended(entry.name, seqs):
-                tasks[task.seq] = task
+            tasks |= leases.ended(entry.name, ended.seqs)
             n_held += leases.n_held(entry.name)
+        if len(tasks) != len(ended.seqs):
+            raise WorkerLost("it has ended tasks that it did not have")
         entry.note_tasks(n_held, len(tasks))
         self._n_ended += len(tasks)
-        ended = []
-        for finished in update.ended:
-            seq, _, _, _ = finished
-            if seq in tasks:
-                ended.append((tasks[seq], finished))
-        return ended
+        if not ended.ids:
+            return []
+        ends = []
+        for seq, id in zip(ended.seqs, ended.ids, strict=True):
+            ends.append(JobEnded(tasks[seq].group, id, ended.failures.get(seq)))
+        return ends
 
     def _take_requests(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Pass on what concerns the limits."""
         now = asyncio.get_running_loop().time()
         entry.share.limits.open(update.accounts)
-        entry.share.report(update.reports, now)
+        for account, reports in update.reports.items():
+            entry.share.report(account, reports, now)
         for number, cost in update.settled:
             entry.share.settle(number, cost)
         for account, requests in update.permits.items():
@@ -502,7 +511,7 @@ class Head:
         # Each run's in one write, as bytes: what a line has in it is the worker's to know.
         for run_number, records in update.records.items():
             journal = self._runs[run_number].journal
-            await journal.append_lines(records.lines, records.keys, records.summed)
+            await journal.append_lines(records.lines, records.sizes, records.keys, records.part)
         for records in update.records.values():
             entry.answers.update(dict.fromkeys(records.numbers))
         # After the records: a task may look for a step of the same update.
@@ -517,29 +526,19 @@ class Head:
                     copied[run.journal] += lines
                     found[number] = lines[-1] if lines else None
         for journal, lines in copied.items():
-            await journal.append_lines(lines, [key_of(line) for line in lines])
+            sizes = [len(line) for line in lines]
+            await journal.append_lines(b"".join(lines), sizes, [key_of(line) for line in lines])
         # Only now: what a worker uses has to be in the run's own journal.
         entry.answers |= found
 
-    async def _write(self, ended: Iterable[tuple[Task, FinishedTask]]) -> None:
-        results: defaultdict[int, list[bytes]] = defaultdict(list)
-        summed: defaultdict[int, list[Line]] = defaultdict(list)
-        verdicts: defaultdict[tuple[int, str], list[bytes]] = defaultdict(list)
-        for task, (_, _, ended_lines, _) in ended:
-            for judge, line, summed_result in ended_lines:
-                if judge is None:
-                    results[task.run].append(line)
-                    if summed_result is not None:
-                        summed[task.run].append(summed_result)
-                else:
-                    verdicts[task.run, judge].append(line)
-        for (run, judge), lines in verdicts.items():
-            await self._runs[run].add_lines(judge, lines)
+    async def _write(self, ended: EndedTasks) -> None:
+        for (run, judge), judgments in ended.judgments.items():
+            await self._runs[run].add_judgments(judge, judgments.lines)
         # Results last: an instance with a result is never done again, so nothing of it may be missing.
-        for run, lines in results.items():
-            await self._runs[run].add_lines(None, lines, summed[run])
+        for run, results in ended.results.items():
+            await self._runs[run].add_results(results.lines, results.sizes, results.verdicts)
 
-    def _pass_on(self, events: Iterable[Event], ended: Iterable[tuple[Task, FinishedTask]]) -> None:
+    def _pass_on(self, events: Iterable[Event], jobs: Iterable[JobEnded]) -> None:
         """Emit a worker's events, and the ends of its tasks, as those of the whole run; ends in one batch."""
         ends: list[StepEnded | JobEnded] = []
         for event in events:
@@ -550,8 +549,7 @@ class Head:
                 self._events.emit_ends(ends)
                 ends = []
             self._pass_on_other(event)
-        for task, (_, id, _, failure) in ended:
-            ends.append(JobEnded(task.group, id, failure))
+        ends += jobs
         if ends:
             self._events.emit_ends(ends)
 

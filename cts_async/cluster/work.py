@@ -3,12 +3,16 @@
 A `Work` is pickled and sent to each worker, which opens it there: models, tools, and the lanes that all workers share.
 It holds no key and no open file. `Leases` gives a worker a little more than it works on, older tasks first; a task that
 several workers died with is done last and alone, so that nothing else is lost with it.
+
+Answers that are lines of a file are dealt in blocks (`LineTasks`): one object and one piece of bytes for many tasks,
+which the head neither parses nor looks at one by one.
 """
 
 from __future__ import annotations
 
 import pickle
 import time
+from array import array
 from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,7 +21,7 @@ from functools import lru_cache, partial
 from heapq import heappop, heappush
 from math import ceil
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from cts_async.custom import RoleName
 from cts_async.datasets import sha256_of
@@ -73,8 +77,8 @@ class Task:
     run: int
     """The number of the run directory that its lines go into."""
     payload: Any
-    """What is left of an instance (`Remaining`), or the verdict that is wanted: a `PackedVerdict` or an
-    `UnreadVerdict`, and on a worker the `PendingVerdict` that it becomes on its way, or when it is read."""
+    """What is left of an instance (`Remaining`), or the verdict that is wanted: a `PackedVerdict`, or an `UnreadVerdict`
+    out of a `LineTasks`, and on a worker the `PendingVerdict` that it becomes on its way, or when it is read."""
     question: int = 0
     """Tasks of the same question, other than 0, make the same calls: one is done at a time, and the others reuse it."""
     resumed: bool = False
@@ -83,6 +87,109 @@ class Task:
     """A slow task holds up others of its own stream only."""
     deaths: int = 0
     """Workers that were lost with it."""
+
+
+@dataclass(slots=True)
+class LineTasks:
+    """Tasks of one stream, each a line of the same file: they differ in their numbers and lines only.
+
+    Pickled, the lines are one bytes object and two arrays, whatever their number.
+    """
+
+    shared: Task
+    """What they have in common: a task without id and payload, whose `seq` is that of the first."""
+    seq_step: int
+    """From the `seq` of one task to that of the next."""
+    verdict: UnreadVerdict
+    """The verdict that is wanted on each line; its own is the first."""
+    lines: list[NumberedLine]
+    question: ClassVar[int] = 0
+    deaths: ClassVar[int] = 0
+    """Tasks that were lost with a worker are dealt one by one."""
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    @property
+    def seq(self) -> int:
+        """Of the first task."""
+        return self.shared.seq
+
+    @property
+    def group(self) -> str:
+        return self.shared.group
+
+    @property
+    def run(self) -> int:
+        return self.shared.run
+
+    @property
+    def stream(self) -> int:
+        return self.shared.stream
+
+    @property
+    def seqs(self) -> range:
+        """Of all tasks, in the order of their lines."""
+        return range(self.seq, self.seq + len(self.lines) * self.seq_step, self.seq_step)
+
+    def task(self, seq: int) -> Task:
+        """One of the tasks by itself."""
+        shared, verdict = self.shared, self.verdict
+        line = self.lines[(seq - shared.seq) // self.seq_step]
+        return Task(
+            seq=seq,
+            group=shared.group,
+            id=f"line {line.number}",
+            run=shared.run,
+            payload=UnreadVerdict(verdict.judge, verdict.n, line, verdict.scoring),
+            resumed=shared.resumed,
+            stream=shared.stream,
+        )
+
+    def split(self, n: int) -> tuple[LineTasks, LineTasks]:
+        """The first `n` tasks, and the others; at least one each."""
+        later = replace(self.shared, seq=self.seqs[n])
+        first_of_later = replace(self.verdict, line=self.lines[n])
+        return (
+            LineTasks(self.shared, self.seq_step, self.verdict, self.lines[:n]),
+            LineTasks(later, self.seq_step, first_of_later, self.lines[n:]),
+        )
+
+    def __reduce__(self) -> tuple[Callable[..., LineTasks], tuple[Any, ...]]:
+        positions, texts = array("Q"), []
+        for line in self.lines:
+            positions.append(line.number)
+            positions.append(line.offset)
+            texts.append(line.raw)
+        sizes = array("L", map(len, texts))
+        verdict = self.verdict.judge, self.verdict.n, self.verdict.scoring
+        return _unpacked_lines, (self.shared, self.seq_step, verdict, positions, sizes, b"".join(texts))
+
+
+def _unpacked_lines(
+    shared: Task,
+    seq_step: int,
+    verdict: tuple[str, int, bool],
+    positions: array[int],
+    sizes: array[int],
+    joined: bytes,
+) -> LineTasks:
+    lines = []
+    end = 0
+    for number, offset, size in zip(positions[::2], positions[1::2], sizes, strict=True):
+        begin, end = end, end + size
+        lines.append(NumberedLine(number, offset, joined[begin:end]))
+    judge, n, scoring = verdict
+    return LineTasks(shared, seq_step, UnreadVerdict(judge, n, lines[0], scoring), lines)
+
+
+def tasks_in(dealt: Iterable[Task | LineTasks]) -> Iterator[Task]:
+    """The tasks that were dealt, one by one."""
+    for task in dealt:
+        if isinstance(task, LineTasks):
+            yield from map(task.task, task.seqs)
+        else:
+            yield task
 
 
 def as_it_is(task: Task) -> Task:
@@ -309,19 +416,29 @@ class GoldPacker:
         return PackedVerdict(verdict, packed)
 
 
-def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) -> list[Iterator[Task]]:
+MOST_LINES: Final = 64
+"""Lines in a block at most: about as many tasks as a worker ends in a turn."""
+
+
+def judging_tasks(
+    plan: JudgePlan, files: Sequence[RunFiles], events: Events
+) -> list[Iterator[Task | LineTasks]]:
     """A stream of tasks for each judge; the n-th tasks of all streams are equally old."""
     resumed = any(run.may_have_steps for run in files)
     packer = GoldPacker()
 
-    def tasks_of_judge(stream: int, judge: str) -> Iterator[Task]:
+    def tasks_of_judge(stream: int, judge: str) -> Iterator[Task | LineTasks]:
         group = plan.group(judge)
-        for n, verdict in enumerate(verdicts_to_deal(plan, judge, files, events)):
-            seq = stream + n * len(plan.judges)
-            if isinstance(verdict, UnreadVerdict):
-                line = f"line {verdict.line.number}"
-                yield Task(seq, group, line, verdict.n, verdict, resumed=resumed, stream=stream)
+        seq, seq_step = stream, len(plan.judges)
+        for verdicts in _line_blocks(verdicts_to_deal(plan, judge, files, events)):
+            if isinstance(verdicts, list):
+                first = verdicts[0]
+                shared = Task(seq, group, "", first.n, None, resumed=resumed, stream=stream)
+                lines = [verdict.line for verdict in verdicts]
+                yield LineTasks(shared, seq_step, first, lines)
+                seq += seq_step * len(lines)
                 continue
+            verdict = verdicts
             judging = verdict.judging
             question = 0
             # The lexical judge asks no model: there is no call to share.
@@ -337,8 +454,33 @@ def judging_tasks(plan: JudgePlan, files: Sequence[RunFiles], events: Events) ->
                 resumed=resumed,
                 stream=stream,
             )
+            seq += seq_step
 
     return [tasks_of_judge(stream, judge) for stream, judge in enumerate(plan.judges)]
+
+
+def _line_blocks(
+    verdicts: Iterable[PendingVerdict | UnreadVerdict],
+) -> Iterator[PendingVerdict | list[UnreadVerdict]]:
+    """Gather verdicts on consecutive lines of the same file, MOST_LINES at most."""
+    block: list[UnreadVerdict] = []
+    try:
+        for verdict in verdicts:
+            is_line = isinstance(verdict, UnreadVerdict)
+            if block and (not is_line or verdict.n != block[0].n or len(block) == MOST_LINES):
+                yield block
+                block = []
+            if isinstance(verdict, UnreadVerdict):
+                block.append(verdict)
+            else:
+                yield verdict
+    except RunStopped:
+        # What comes before the line that cannot be read is judged.
+        if block:
+            yield block
+        raise
+    if block:
+        yield block
 
 
 def _without_answers(target: Target) -> Target:
@@ -427,7 +569,8 @@ class _Holder:
     """A worker's tasks of one stream."""
 
     in_flight: int
-    tasks: dict[int, Task] = field(default_factory=dict)
+    tasks: dict[int, Task | LineTasks] = field(default_factory=dict)
+    """By `seq`: a block is there once for each of its tasks."""
 
     @property
     def room(self) -> int:
@@ -437,18 +580,22 @@ class _Holder:
 class Leases:
     """The tasks of one stream."""
 
-    def __init__(self, tasks: Iterator[Task], clock: Callable[[], float] = time.perf_counter) -> None:
-        self._unread: Iterator[Task] | None = tasks
+    def __init__(
+        self, tasks: Iterator[Task | LineTasks], clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._unread: Iterator[Task | LineTasks] | None = tasks
         self._clock = clock
-        self._ready: list[tuple[int, int, Task]] = []
+        self._ready: list[tuple[int, int, Task | LineTasks]] = []
         """Read, or lost with a worker: a heap, at whose end are those that MAX_DEATHS workers or more were lost with."""
+        self._n_ready = 0
+        """Tasks in it, those of blocks included."""
         self._asking: dict[int, str] = {}
         """By question, the worker that is at it."""
         self._later: defaultdict[int, list[Task]] = defaultdict(list)
         """By question, tasks that wait for another worker to end theirs."""
         self._holders: dict[str, _Holder] = {}
         self._dropped_groups: set[str] = set()
-        self._dropped_tasks: dict[int, Task] = {}
+        self._dropped_tasks: dict[int, Task | LineTasks] = {}
         """Tasks of such groups that some worker has: it may end them, and nobody waits for it."""
         self.failure: RunStopped | None = None
         """What the stream broke off with; what came before it is dealt."""
@@ -469,7 +616,7 @@ class Leases:
         """Add a worker that works on `in_flight` tasks at once."""
         self._holders[worker] = _Holder(in_flight)
 
-    def deal(self, worker: str) -> list[Task]:
+    def deal(self, worker: str) -> list[Task | LineTasks]:
         """Choose tasks for a worker, in addition to those that it has."""
         holder = self._holders[worker]
         room = holder.room
@@ -478,37 +625,44 @@ class Leases:
         self._read(min(room * len(self._holders), MAX_AHEAD))
         if self._unread is None:
             # The end is near: an even part for everybody, so that none works alone while the others have ended.
-            n_open = len(self._ready) + self._n_later() + self._n_held()
+            n_open = self._n_ready + self._n_later() + self._n_held()
             room = min(room, ceil(n_open / len(self._holders)) - len(holder.tasks))
-        dealt: list[Task] = []
-        while len(dealt) < room and self._ready:
+        dealt: list[Task | LineTasks] = []
+        n_dealt = 0
+        while n_dealt < room and self._ready:
             deadly, _, task = self._ready[0]
             if deadly and (dealt or holder.tasks or self._unread):
                 break
             heappop(self._ready)
+            if isinstance(task, LineTasks):
+                self._n_ready -= len(task)
+                if n_dealt + len(task) > room:
+                    task, rest = task.split(room - n_dealt)
+                    self._add(rest)
+                n_dealt += len(task)
+                dealt.append(task)
+                holder.tasks.update(dict.fromkeys(task.seqs, task))
+                continue
+            self._n_ready -= 1
             if task.question and self._asking.setdefault(task.question, worker) != worker:
                 self._later[task.question].append(task)
                 continue
+            n_dealt += 1
             dealt.append(task)
+            holder.tasks[task.seq] = task
             if deadly:
                 break
-        for task in dealt:
-            holder.tasks[task.seq] = task
         return dealt
 
-    def ended(self, worker: str, seqs: Sequence[int]) -> list[Task]:
-        """Record that tasks have ended; returns those that the worker had."""
+    def ended(self, worker: str, seqs: Sequence[int]) -> dict[int, Task | LineTasks]:
+        """Record that tasks have ended; returns those that the worker had, by `seq`, or the blocks that they are in."""
         if worker not in self._holders or not seqs:
-            return []
-        removed = self._remove(self._holders[worker], seqs)
-        if not self._dropped_tasks:
-            return removed
-        ended_tasks = {task.seq: task for task in removed}
-        ended = []
-        for seq in seqs:
-            task = ended_tasks.get(seq) or self._dropped_tasks.pop(seq, None)
-            if task is not None:
-                ended.append(task)
+            return {}
+        ended = self._remove(self._holders[worker], seqs)
+        if self._dropped_tasks:
+            for seq in seqs:
+                if seq in self._dropped_tasks:
+                    ended[seq] = self._dropped_tasks.pop(seq)
         return ended
 
     def lost(self, worker: str) -> list[Task]:
@@ -516,8 +670,11 @@ class Leases:
         holder = self._holders.pop(worker, None)
         if holder is None:
             return []
-        tasks = self._remove(holder, sorted(holder.tasks))
-        for task in tasks:
+        tasks = []
+        for seq, task in self._remove(holder, sorted(holder.tasks)).items():
+            if isinstance(task, LineTasks):
+                task = task.task(seq)
+            tasks.append(task)
             # Its steps may be in the journal already.
             self._add(replace(task, resumed=True, deaths=task.deaths + 1))
         return tasks
@@ -526,33 +683,38 @@ class Leases:
         """Deal nothing of this group any more, and wait for none of it."""
         self._dropped_groups.add(group)
         for holder in self._holders.values():
-            dropped = [task.seq for task in holder.tasks.values() if task.group == group]
-            for task in self._remove(holder, dropped):
-                self._dropped_tasks[task.seq] = task
-        waiting = [task for _, _, task in self._ready]
+            dropped = [seq for seq, task in holder.tasks.items() if task.group == group]
+            self._dropped_tasks |= self._remove(holder, dropped)
+        waiting: list[Task | LineTasks] = [task for _, _, task in self._ready]
         for tasks in self._later.values():
             waiting += tasks
         self._ready, self._later = [], defaultdict(list)
+        self._n_ready = 0
         for task in waiting:
             self._add(task)
 
-    def _add(self, task: Task) -> None:
-        if task.group not in self._dropped_groups:
-            deadly = 0
-            if task.deaths >= MAX_DEATHS:
-                # The more it has had, the later it comes.
-                deadly = task.deaths + 1 - MAX_DEATHS
-            heappush(self._ready, (deadly, task.seq, task))
+    def _add(self, task: Task | LineTasks) -> None:
+        if task.group in self._dropped_groups:
+            return
+        deadly = 0
+        if task.deaths >= MAX_DEATHS:
+            # The more it has had, the later it comes.
+            deadly = task.deaths + 1 - MAX_DEATHS
+        heappush(self._ready, (deadly, task.seq, task))
+        if isinstance(task, LineTasks):
+            self._n_ready += len(task)
+        else:
+            self._n_ready += 1
 
-    def _remove(self, holder: _Holder, seqs: Iterable[int]) -> list[Task]:
+    def _remove(self, holder: _Holder, seqs: Iterable[int]) -> dict[int, Task | LineTasks]:
         """Remove tasks from a worker; others of the same question need not wait any more."""
-        removed: list[Task] = []
+        removed: dict[int, Task | LineTasks] = {}
         questions: set[int] = set()
         for seq in seqs:
             task = holder.tasks.pop(seq, None)
             if task is None:
                 continue
-            removed.append(task)
+            removed[seq] = task
             if task.question:
                 questions.add(task.question)
         if questions:
@@ -575,7 +737,7 @@ class Leases:
         until = self._clock() + READ_S
         while self._unread is not None:
             all_deadly = bool(self._ready) and self._ready[0][0] > 0
-            if len(self._ready) >= n and not all_deadly:
+            if self._n_ready >= n and not all_deadly:
                 break
             task = None
             try:

@@ -10,6 +10,8 @@ import asyncio
 import os
 import socket
 import traceback
+from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -30,12 +32,13 @@ from cts_async.cluster.limits import (
     Reports,
     Requests,
 )
-from cts_async.cluster.work import OpenWork, Task, Work
+from cts_async.cluster.work import LineTasks, OpenWork, Task, Work, tasks_in
 from cts_async.config import BudgetConfig
 from cts_async.engine.account import LaneLimits
 from cts_async.engine.events import (
     AttemptFailed,
     Cost,
+    EndedSums,
     Event,
     Events,
     GroupBegan,
@@ -52,8 +55,8 @@ from cts_async.errors import CTSError, Interrupted, RunStopped, StepError
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.run import deadline_at
 from cts_async.records import value
-from cts_async.runs.journal import summed_step
-from cts_async.runs.results import Line, summed_result
+from cts_async.runs.journal import SpentPart
+from cts_async.runs.results import VerdictColumns
 
 TURN_S, TURNS_PER_S = 0.2, 250.0
 """A turn ends after TURN_S at the latest, or later with many workers: through Ray one costs the head 0.8 ms of CPU."""
@@ -91,6 +94,8 @@ class Setup:
     streams: int = 1
     seed: int = 0
     budget: BudgetConfig | None = None
+    sums_ends: bool = False
+    """Whether the head needs of ends of steps and jobs only their sums."""
 
     @property
     def reply_batch_s(self) -> float:
@@ -128,12 +133,37 @@ class Lookup:
     notes: Any = None
 
 
-EndedLine = tuple[str | None, bytes, Line | None]
-"""The judge that a line names (`run_files.EndedLines`), the line, and what a summary counts of it
-(`runs.results.summed_result`); None where the summary reads it."""
-FinishedTask = tuple[int, str, tuple[EndedLine, ...], StepError | None]
-"""The `seq` of a task that has ended, its id as the worker knows it, its lines, and why it failed.
-A tuple: an object for each would be much of an update's cost."""
+@dataclass(slots=True)
+class EndedLines:
+    """Lines of tasks that have ended, for one file."""
+
+    lines: bytearray = field(default_factory=bytearray)
+    """One after the other."""
+    sizes: array[int] = field(default_factory=lambda: array("L"))
+    """Bytes of each line."""
+    verdicts: VerdictColumns | None = None
+    """What a summary counts of them; None where it reads them."""
+
+    def add(self, line: bytes) -> None:
+        self.lines += line
+        self.sizes.append(len(line))
+
+
+@dataclass(slots=True)
+class EndedTasks:
+    """Tasks that have ended, with their lines for each file in one piece."""
+
+    seqs: list[int] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    """As the worker knows them; empty where ends are summed."""
+    failures: dict[int, StepError] = field(default_factory=dict)
+    """By `seq`, why tasks failed; empty where ends are summed."""
+    results: defaultdict[int, EndedLines] = field(default_factory=lambda: defaultdict(EndedLines))
+    """By the number of their run."""
+    judgments: defaultdict[tuple[int, str], EndedLines] = field(
+        default_factory=lambda: defaultdict(EndedLines)
+    )
+    """By run and further judge."""
 
 
 @value
@@ -152,7 +182,7 @@ class WorkerTurn:
     """The head's message to a worker."""
 
     replies: Replies
-    tasks: tuple[Task, ...] = ()
+    tasks: tuple[Task | LineTasks, ...] = ()
     stop: str = ""
     """Why no new request is to be sent; "" to go on."""
     is_last: bool = False
@@ -174,12 +204,15 @@ class WorkerUpdate:
     """By the number of a run, steps for its journal."""
     withdrawn: tuple[int, ...] = ()
     """Requests that are not wanted any more, or whose answers came too late."""
-    reports: Reports = field(default_factory=Reports)
+    reports: Mapping[str, Reports] = field(default_factory=dict)
+    """By account, what became of permits."""
     settled: tuple[tuple[int, Cost], ...] = ()
     """By number of the Reserve, what a call has cost."""
-    ended: tuple[FinishedTask, ...] = ()
+    ended: EndedTasks = field(default_factory=EndedTasks)
     events: tuple[Event, ...] = ()
-    """What its engine emitted, but for ends of tasks, which the head counts."""
+    """What its engine emitted, but for ends of tasks, which the head counts, and what is summed."""
+    sums: tuple[EndedSums, ...] = ()
+    """By group, ends of steps and tasks where they are summed (`Setup.sums_ends`)."""
     accounts: tuple[RemoteAccount, ...] = ()
     """Accounts used since the last update: of models that custom roles ask for while they run."""
     stopped: RunStopped | None = None
@@ -200,6 +233,8 @@ class Worker:
         self._setup, self._environ = setup, environ
         self._events = Events(self._on_event)
         self._emitted: list[Event] = []
+        self._sums: dict[str, EndedSums] = {}
+        """By group."""
         self._wake = asyncio.Event()
         self._turn_timer: asyncio.TimerHandle | None = None
         self.requests = Requests(self._end_turn_soon)
@@ -211,7 +246,7 @@ class Worker:
         self._turn_ended_at = 0.0
         self._journals: dict[int, RemoteJournal] = {}
         self._feeds = [_Feed(self._job) for _ in range(setup.streams)]
-        self._ended: list[FinishedTask] = []
+        self._ended = EndedTasks()
         self._opened = asyncio.Event()
         self._accounts: list[RemoteAccount] = []
         """Accounts that the head does not know yet."""
@@ -304,14 +339,24 @@ class Worker:
 
         async def finish(ended: Any) -> None:
             # As bytes already: the head, of which there is one, only appends them.
-            lines = []
+            tasks = self._ended
             for judge, line in work.lines_of(task, ended):
-                summed = None
-                if work.is_one_step and judge is None:
-                    summed = summed_result(line)
-                lines.append((judge, journal_line(line), summed))
-            failure = ended if isinstance(ended, StepError) else None
-            self._ended.append((task.seq, task.id, tuple(lines), failure))
+                if judge is not None:
+                    tasks.judgments[run, judge].add(journal_line(line))
+                    continue
+                results = tasks.results[run]
+                results.add(journal_line(line))
+                if work.is_one_step:
+                    if results.verdicts is None:
+                        results.verdicts = VerdictColumns()
+                    results.verdicts.add(line)
+            tasks.seqs.append(task.seq)
+            if self._setup.sums_ends:
+                self._sums_of(task.group).add_job(failed=isinstance(ended, StepError))
+            else:
+                tasks.ids.append(task.id)
+                if isinstance(ended, StepError):
+                    tasks.failures[task.seq] = ended
             self._end_turn_soon()
 
         is_shared = task.question != 0
@@ -324,7 +369,7 @@ class Worker:
     def _take(self, turn: WorkerTurn) -> None:
         self.give(turn.replies)
         self._permits_are_scarce = turn.permits_are_scarce
-        for task in turn.tasks:
+        for task in tasks_in(turn.tasks):
             self._feeds[task.stream].queue.put_nowait(task)
         if turn.stop and self.runner:
             # What is in flight is finished and reported; only then does `run` end.
@@ -337,8 +382,10 @@ class Worker:
     def _take_update(self) -> WorkerUpdate:
         requests = self.requests
         permits, requests.permits = requests.permits, {}
-        reports, requests.reports = requests.reports, Reports()
+        reports, requests.reports = requests.reports, defaultdict(Reports)
         records, requests.records = requests.records, {}
+        ended, self._ended = self._ended, EndedTasks()
+        sums, self._sums = self._sums, {}
         now = asyncio.get_running_loop().time()
         self._questions_per_s = requests.n_unsent / max(BATCH_S, now - self._turn_ended_at)
         self._turn_ended_at = now
@@ -353,8 +400,9 @@ class Worker:
             withdrawn=_drain(requests.withdrawn),
             reports=reports,
             settled=_drain(requests.settled),
-            ended=_drain(self._ended),
+            ended=ended,
             events=_drain(self._emitted),
+            sums=tuple(sums.values()),
             accounts=_drain(self._accounts),
             stopped=stopped,
             crash=self._crash,
@@ -377,10 +425,19 @@ class Worker:
             # The runner asks for no more jobs, but it may be waiting for one.
             for feed in self._feeds:
                 feed.stop()
+        elif self._setup.sums_ends and isinstance(event, StepEnded):
+            self._sums_of(event.group).add_step(event)
         elif isinstance(event, SENT):
             self._emitted.append(event)
         if isinstance(event, URGENT):
             self._wake.set()
+
+    def _sums_of(self, group: str) -> EndedSums:
+        """The sums of a group that are not sent yet."""
+        sums = self._sums.get(group)
+        if sums is None:
+            sums = self._sums[group] = EndedSums(group)
+        return sums
 
     def _note_sending(self) -> None:
         """Note when an update is sent."""
@@ -449,9 +506,10 @@ class RemoteJournal:
             # Answered when the head has it on disk: only then may its result be used.
             await self._requests.append(self._run, key, journal_line(record))
         else:
-            self._requests.send_record(self._run, key, journal_line(record)).summed.append(
-                summed_step(record)
-            )
+            records = self._requests.send_record(self._run, key, journal_line(record))
+            if records.part is None:
+                records.part = SpentPart()
+            records.part.add(record)
         if key is not None:
             self._recent[key] = dict(record)
 

@@ -62,6 +62,8 @@ class Journal:
         """Journals whose steps count here as well: `find` looks into them last."""
         self.on_append: Callable[[Mapping[str, Any], bytes], None] | None = None
         """Is given each record and its line, in the order of the file, before the line is written."""
+        self.on_append_part: Callable[[Any, int], None] | None = None
+        """Is given the sums of steps that other processes have executed, and the bytes of their lines."""
         self._log = AppendLog(path, sync=sync)
         self.path, self.place = path, self._log.place
         scan = scan_journal(path)
@@ -122,29 +124,27 @@ class Journal:
             self._recent[record["key"]] = offset
 
     async def append_lines(
-        self,
-        lines: Sequence[bytes],
-        keys: Sequence[str | None],
-        records: Sequence[Mapping[str, Any]] = (),
+        self, lines: bytes | bytearray, sizes: Sequence[int], keys: Sequence[str | None], part: Any = None
     ) -> None:
         """Append steps that other processes have executed: lines in a journal's form, in one write.
 
-        `keys` are those of the lines, None for a step that failed: whoever made a line need not have it parsed again.
-        `records` is what `on_append` gets of the lines, if it gets anything.
+        `sizes` are the bytes of each line and `keys` its key, None for a step that failed: whoever made a line need not
+        have it parsed again. `part` is what `on_append_part` gets of the lines; None for nothing.
         """
-        if not lines:
+        if not sizes:
             return
-        if self.on_append is not None:
-            for record, line in zip(records, lines, strict=False):
-                self.on_append(record, line)
-        begin = await self._log.append_lines(b"".join(lines))
+        if part is not None and self.on_append_part is not None:
+            self.on_append_part(part, len(lines))
+        begin = await self._log.append_lines(lines)
         # One offset more than there are lines: the end of the last one.
-        begins = accumulate(map(len, lines), initial=begin)
+        begins = accumulate(sizes, initial=begin)
         offset_by_key: dict[str | None, int] = dict(zip(keys, begins, strict=False))
         offset_by_key.pop(None, None)
         offsets = cast("dict[str, int]", offset_by_key)
+        # Findable in little memory, as with `keep`.
         self._recent.update(offsets)
-        self.keep(offsets)
+        self._kept.update(offsets)
+        self._index_kept()
 
     def forget(self, keys: Iterable[str]) -> None:
         """Drop what this process appended under `keys` from memory; the file keeps it for the next process."""
@@ -157,6 +157,9 @@ class Journal:
         for key in keys:
             if key in recent:
                 kept[key] = recent[key]
+        self._index_kept()
+
+    def _index_kept(self) -> None:
         if len(self._kept) >= INDEXED_AT_ONCE:
             self._indexed.add(key_index(self._kept))
             self.forget(self._kept)
@@ -237,7 +240,7 @@ class AppendLog:
         self.torn = set_torn_tail_aside(path)
         self._fd = open_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         self._end = os.fstat(self._fd).st_size
-        self._pending: list[tuple[bytes, asyncio.Future[int] | None]] = []
+        self._pending: list[tuple[bytes | bytearray, asyncio.Future[int] | None]] = []
         self._scheduled = False
         self._broken: RunStopped | None = None
         self._unreported = False
@@ -257,7 +260,7 @@ class AppendLog:
         """
         return await self.append_lines(journal_line(record))
 
-    async def append_lines(self, lines: bytes) -> int:
+    async def append_lines(self, lines: bytes | bytearray) -> int:
         """Append whole lines as they are, in one piece; return the offset of the first. Raises as `append`."""
         written: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._add(lines, written)
@@ -273,7 +276,7 @@ class AppendLog:
         """
         await self.put_lines(journal_line(record))
 
-    async def put_lines(self, lines: bytes) -> None:
+    async def put_lines(self, lines: bytes | bytearray) -> None:
         """`put` for whole lines as they are."""
         if self._sync:
             await self.append_lines(lines)
@@ -284,7 +287,7 @@ class AppendLog:
             self._flush()
             await asyncio.sleep(0)
 
-    def _add(self, line: bytes, written: asyncio.Future[int] | None) -> None:
+    def _add(self, line: bytes | bytearray, written: asyncio.Future[int] | None) -> None:
         if self._fd < 0:
             raise ValueError(f"{self.path} is closed")
         if self._broken:
@@ -356,7 +359,7 @@ class AppendLog:
         self._end += len(data)
 
     def _fail(
-        self, error: OSError | RunStopped, pending: list[tuple[bytes, asyncio.Future[int] | None]]
+        self, error: OSError | RunStopped, pending: list[tuple[bytes | bytearray, asyncio.Future[int] | None]]
     ) -> None:
         if isinstance(error, RunStopped):
             self._broken = error

@@ -703,7 +703,7 @@ def _open_candidates(
         )
         opened.append(stack.enter_context(run_files))
     for target, run in zip(plan.targets, opened, strict=True):
-        run.on_result = plan.written.follow_results(target.directory / PER_ITEM)
+        run.written = plan.written.follow_results(target.directory / PER_ITEM)
     # One file of candidates has a journal of its own, several share one.
     plan.written.follow_journal(opened[0].journal, is_shared=journal is not None, is_custom=bool(plan.custom))
     return opened

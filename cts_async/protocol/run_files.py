@@ -44,7 +44,13 @@ from cts_async.runs.files import (
 )
 from cts_async.runs.identity import differences, resumed_identity
 from cts_async.runs.manifest import Manifest, manifest_or_empty, read_manifest
-from cts_async.runs.results import LatestLines, Line, judged_fingerprint
+from cts_async.runs.results import (
+    LatestLines,
+    Line,
+    VerdictColumns,
+    WrittenResults,
+    judged_fingerprint,
+)
 from cts_async.safe_files import check_writable, make_folder, open_folder, replace_file
 
 EndedLines = Sequence[tuple[str | None, Line]]
@@ -169,7 +175,7 @@ class RunFiles(RecordedWork):
         except OSError as error:
             raise write_error(directory, error, verb="write there") from None
         self._judgments: dict[str, AppendLog] = {}
-        self.on_result: Callable[[Line, int], None] | None = None
+        self.written: WrittenResults | None = None
         """Is given each result and the bytes of its line, in the order of the file, before the line is written."""
         RecordedWork.__init__(self, directory, results)
 
@@ -192,8 +198,8 @@ class RunFiles(RecordedWork):
                 if judge is None:
                     # Not waited for: if this line is lost, the journal's steps make it again.
                     data = journal_line(line)
-                    if self.on_result is not None:
-                        self.on_result(line, len(data))
+                    if self.written is not None:
+                        self.written.add(line, len(data))
                     await self._results.put_lines(data)
                 else:
                     await self._log(judge).append(line)
@@ -207,20 +213,17 @@ class RunFiles(RecordedWork):
         """Whether a step may be finished already: in the journal, or in that of another run."""
         return len(self.journal) > 0 or self.source is not None
 
-    async def add_lines(
-        self, judge: str | None, lines: Sequence[bytes], results: Sequence[Line] = ()
+    async def add_results(
+        self, lines: bytes | bytearray, sizes: Sequence[int], verdicts: VerdictColumns | None = None
     ) -> None:
-        """Append serialized lines of other processes: a judge's judgments, or results where `judge` is None.
+        """Append results of other processes, each of so many bytes; `verdicts` is what a summary counts of them."""
+        if verdicts is not None and self.written is not None:
+            self.written.add_together(verdicts, sizes)
+        await self._results.put_lines(lines)
 
-        `results` is what `on_result` gets of the lines, if it gets anything.
-        """
-        if judge is None:
-            if self.on_result is not None:
-                for result, line in zip(results, lines, strict=False):
-                    self.on_result(result, len(line))
-            await self._results.put_lines(b"".join(lines))
-        else:
-            await self._log(judge).append_lines(b"".join(lines))
+    async def add_judgments(self, judge: str, lines: bytes | bytearray) -> None:
+        """Append a further judge's lines of other processes."""
+        await self._log(judge).append_lines(lines)
 
     def report_found(
         self, events: Events, n_expected: int, *, retry_failed: bool, n_unjudged: int = 0

@@ -60,7 +60,7 @@ class Spent:
     """Replies of the User Answerer that mean `unknown` without being exactly that word."""
     _instances: array[int] = field(default_factory=lambda: array("q"))
     """Hash of the instance of each call."""
-    _latencies: array[float] = field(default_factory=lambda: array("f"))
+    _latencies: array[float] = field(default_factory=lambda: array("d"))
     """Seconds of each call, failed attempts included."""
 
     def add(self, record: Mapping[str, Any]) -> None:
@@ -116,6 +116,27 @@ class Spent:
         if type(record.get("model")) is str and record.get("response"):
             self._add_served(record["model"], record["response"])
 
+    def add_part(self, part: SpentPart) -> None:
+        """Add the steps of a part that is whole: all sums become what `add` would make of each step."""
+        spent = part.spent
+        self.steps += spent.steps
+        self.calls += spent.calls
+        self.failed_attempts += spent.failed_attempts
+        self.paraphrased += spent.paraphrased
+        for latency_s in spent._latencies:
+            # One by one, as `add` does: a sum of floats depends on their order.
+            self.latency_s += latency_s
+        self._latencies += spent._latencies
+        self._instances.extend(map(hash, part.instances))
+        for counts, added in (
+            (self.tokens, spent.tokens),
+            (self.served, spent.served),
+            (self.dropped, spent.dropped),
+            (self.other_tiers, spent.other_tiers),
+        ):
+            for model, counter in added.items():
+                counts.setdefault(model, Counter()).update(counter)
+
     def _add_served(self, model: str, response: Mapping[str, Any]) -> None:
         """Note which model answered, and which parameters its server refused."""
         served = self.served.get(model)
@@ -162,7 +183,8 @@ class Spent:
         if not self.latency_s:
             return None
         _, places = np.unique(np.frombuffer(self._instances, np.int64), return_inverse=True)
-        return float(np.median(np.bincount(places, np.frombuffer(self._latencies, np.float32))))
+        latencies = np.frombuffer(self._latencies).astype(np.float32)
+        return float(np.median(np.bincount(places, latencies)))
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
         """Return dollars; None if a model has no price, or never reports its tokens."""
@@ -189,28 +211,31 @@ class Spent:
         return math.fsum(costs), tuple(unpriced)
 
 
-_SUMMED: Final = (
-    "instance",
-    "step",
-    "ok",
-    "model",
-    "attempts",
-    "latency_s",
-    "failed_attempts",
-    "usage",
-    "reused",
-)
-_SERVED: Final = ("served_model", "dropped", "served_tier")
+@dataclass(slots=True)
+class SpentPart:
+    """Sums of some of a system's steps, made by the process that executed them. Picklable."""
 
+    spent: Spent = field(default_factory=Spent)
+    instances: list[str] = field(default_factory=list)
+    """The instance of each call: their hashes, as `spent` has them, differ between processes."""
+    system: str = ""
+    """Of the first step, if its journal is one that several systems share."""
+    is_whole: bool = True
+    """False if there are steps that can only be summed together with those before them."""
 
-def summed_step(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A verdict's step with no more than `Spent.add` counts of it: without its texts."""
-    response = record.get("response")
-    if type(response) is not dict or "cut_prompt" in response:
-        return record
-    part = {name: record[name] for name in _SUMMED if name in record}
-    part["response"] = {name: response.get(name) for name in _SERVED}
-    return part
+    def add(self, record: Mapping[str, Any]) -> None:
+        """Add one step. Raises as `Spent.add`."""
+        instance, step, response = record.get("instance"), record.get("step"), record.get("response")
+        is_reused_or_cut = "reused" in record or (type(response) is dict and "cut_prompt" in response)
+        if type(instance) is not str or type(step) is not str or is_reused_or_cut or step[:7] == "search/":
+            self.is_whole = False
+            return
+        if not self.system:
+            self.system = system_of(instance)
+        calls_before = len(self.spent._latencies)
+        self.spent.add(record)
+        if len(self.spent._latencies) > calls_before:
+            self.instances.append(instance)
 
 
 def _paraphrases_unknown(record: Mapping[str, Any]) -> bool:

@@ -16,7 +16,8 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from dataclasses import dataclass, field
+from itertools import accumulate, islice, repeat
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, cast
@@ -778,19 +779,28 @@ _BATCH: Final = 4096
 """Lines whose numbers are held as Python objects before they go into the columns."""
 
 
-_SUMMED: Final = frozenset({"id", "judge", "error", "restore_score_100"})
+@dataclass(slots=True)
+class VerdictColumns:
+    """What a summary counts of a judge's results, lines of one file, without their texts. Picklable."""
 
+    judge: str = ""
+    ids: list[bytes] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    """NaN for a failure."""
+    failures: dict[int, Line] = field(default_factory=dict)
+    """By place, the results that are no verdicts: what is counted of them."""
 
-def summed_result(line: Line) -> Line:
-    """The result of a judge with no more than `WrittenResults.add` counts of it: without its texts."""
-    part = {name: value for name, value in line.items() if name in _SUMMED}
-    # Of these it counts whether they are there.
-    if line.get("nuggets") is not None:
-        part["nuggets"] = []
-    answer = line.get("answer")
-    if isinstance(answer, str):
-        part["answer"] = answer[:1]
-    return part
+    def add(self, line: Line) -> None:
+        """Add the next result: a verdict on an answer, or a failure."""
+        self.judge = line["judge"]
+        if "error" in line:
+            part = {name: line[name] for name in ("id", "judge", "error")}
+            answer = line.get("answer")
+            if isinstance(answer, str):
+                part["answer"] = answer[:1]  # it is counted whether there is one
+            self.failures[len(self.ids)] = part
+        self.ids.append(line["id"].encode(errors="surrogatepass"))
+        self.scores.append(line.get("restore_score_100", math.nan))
 
 
 class WrittenResults(ResultsIndex):
@@ -819,7 +829,26 @@ class WrittenResults(ResultsIndex):
                 self.judge = line["judge"]
         self._added.append(row)
         self.size += size
-        if len(self._added) == _BATCH:
+        if len(self._added) >= _BATCH:
+            self.settle()
+
+    def add_together(self, verdicts: VerdictColumns, sizes: Sequence[int]) -> None:
+        """Add the next lines of the file: what is counted of them, and how many bytes each has."""
+        if max(sizes) >= MAX_LINE:
+            return  # as in `add`
+        *offsets, end = accumulate(sizes, initial=self.size)
+        # Bytes hash as `id_hash` of their text.
+        ids = list(map(hash, verdicts.ids))
+        flags = [_ANSWERED | _LABELLED] * len(sizes)
+        for place, failure in verdicts.failures.items():
+            row = self._row(offsets[place], sizes[place], ids[place], failure, None)
+            flags[place] = row[SUMMARY_COLUMNS.index("flags")]
+        if self.judge is None:
+            self.judge = verdicts.judge
+        # In the order of SUMMARY_COLUMNS.
+        self._added += zip(offsets, ids, verdicts.scores, repeat(0), repeat(0), flags)
+        self.size = end
+        if len(self._added) >= _BATCH:
             self.settle()
 
     def settle(self) -> None:

@@ -9,7 +9,7 @@ length than was noted here.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from os.path import normpath
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +17,8 @@ from typing import Any, Final
 from cts_async.engine.journal import Journal
 from cts_async.foreign_json import is_surely_shallow
 from cts_async.runs.index import stat_of
-from cts_async.runs.journal import Spent, system_of
-from cts_async.runs.results import Line, WrittenResults
+from cts_async.runs.journal import Spent, SpentPart, system_of
+from cts_async.runs.results import WrittenResults
 
 
 class _WrittenSteps:
@@ -45,6 +45,16 @@ class _WrittenSteps:
             system = system_of(record["instance"])
         self.spent[system].add(record)
 
+    def add_part(self, part: SpentPart, size: int) -> None:
+        """Add steps of one system that another process has summed; their lines have so many bytes."""
+        if not part.is_whole:
+            return  # by its length the file counts as one that has to be read
+        self.size += size
+        system = ""
+        if self._is_shared:
+            system = part.system
+        self.spent[system].add_part(part)
+
 
 class WrittenFiles:
     """The journals and results that a command writes from their beginning."""
@@ -62,11 +72,11 @@ class WrittenFiles:
         if journal.size:
             return
         steps = _WrittenSteps(is_shared=is_shared, is_custom=is_custom)
-        journal.on_append = steps.add
+        journal.on_append, journal.on_append_part = steps.add, steps.add_part
         self._steps[_normal(journal.path)] = (stat_of(journal.path).inode, steps)
 
-    def follow_results(self, path: Path) -> Callable[[Line, int], None] | None:
-        """Return what has to be given each verdict that is appended to a file, and the bytes of its line.
+    def follow_results(self, path: Path) -> WrittenResults | None:
+        """Return what has to be given the verdicts that are appended to a file, and the bytes of their lines.
 
         None if the file has lines already.
         """
@@ -75,7 +85,7 @@ class WrittenFiles:
             return None
         results = WrittenResults(path)
         self._results[_normal(path)] = (state.inode, results)
-        return results.add
+        return results
 
     def spent(self) -> dict[Path, Mapping[str, Spent]]:
         """The sums of each journal that has the steps of this process and no others."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import SCORING, Row, made_run
 
@@ -110,7 +110,6 @@ PARTIAL_ROWS = st.lists(
 ENTRANTS = tuple(FinishedRun(Path(name), name, name, ("ernie",), 0, 0, 0) for name in ("a", "b", "c"))
 
 
-@settings(max_examples=40)
 @given(SCORE_ROWS, PARTIAL_ROWS)
 def test_first_does_not_change_with_instances_that_another_system_lacks(
     common: list[tuple[float, ...]], partial: list[tuple[float, ...]]

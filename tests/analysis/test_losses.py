@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.analysis.losses import (
@@ -135,7 +135,6 @@ LABELS = st.lists(
 )
 
 
-@settings(max_examples=60)
 @given(LABELS, st.none() | st.lists(DOCUMENTS, max_size=4), st.sampled_from([ASKED, NOT_ASKED]), st.randoms())
 def test_points_add_up_whatever_the_order(
     judged: list[tuple[float, str, str]],
@@ -182,7 +181,6 @@ def test_a_systems_losses_are_means_over_its_instances() -> None:
 MIXED = st.text(st.sampled_from("ab ing 公交在的年月9２.,：:15%éⅣ가"), max_size=40)
 
 
-@settings(max_examples=60)
 @given(MIXED, MIXED)
 def test_terms_among_are_those_of_the_text(text: str, other: str) -> None:
     wanted = terms_of(f"{text[::2]} {other} 公交 年 9 ab").every

@@ -321,7 +321,11 @@ class Cluster:
         try:
             await Runner([lane], in_flight=self.width).run(map(job, self.tasks(files)))
             for judge, line in lines:
-                await files.add_lines(judge, [orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)])
+                data = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+                if judge is None:
+                    await files.add_results(data, [len(data)])
+                else:
+                    await files.add_judgments(judge, data)
         finally:
             files.close()
 

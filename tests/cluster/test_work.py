@@ -24,6 +24,7 @@ from cts_async.cluster.work import (
     Work,
     campaign_tasks,
     judging_tasks,
+    tasks_in,
 )
 from cts_async.config import JudgeConfig, RunConfig
 from cts_async.datasets.kinds.sample import sample_dir
@@ -187,7 +188,7 @@ def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
             asked = len(provider.seen)
             with open_verdicts(apart, Events()) as files:
                 streams = judging_tasks(apart, files, Events())
-                tasks = [task for stream in streams for task in stream]
+                tasks = list(tasks_in(task for stream in streams for task in stream))
                 written = await done_at_a_bench(
                     JudgingWork.from_plan(apart), tasks, tmp_path / "steps.jsonl", KEYS
                 )
@@ -232,7 +233,10 @@ def test_lines_that_workers_parse_give_the_lines_of_a_local_run(
             await run_judging(local, KEYS, Events())
             asked = len(provider.seen)
             with open_verdicts(apart, Events()) as files:
-                tasks = [task for stream in judging_tasks(apart, files, Events()) for task in stream]
+                dealt = pickle.loads(pickle.dumps(list(map(list, judging_tasks(apart, files, Events())))))
+                assert [len(block) for blocks in dealt for block in blocks] == [3, 3, 3]
+                tasks = list(tasks_in(block for blocks in dealt for block in blocks))
+                assert [task.seq for task in tasks] == [0, 3, 6, 1, 4, 7, 2, 5, 8]
                 assert [task.id for task in tasks] == ["line 1", "line 3", "line 5"] * 3
                 written = await done_at_a_bench(
                     JudgingWork.from_plan(apart), tasks, tmp_path / "steps.jsonl", KEYS
@@ -250,7 +254,7 @@ def test_tasks_of_judges_are_equally_old_and_those_with_the_same_question_have_i
 ) -> None:
     plan = planned_judging(tmp_path, configured(tmp_path, "http://127.0.0.1:9/v1"), "out")
     with open_verdicts(plan, Events()) as files:
-        fake, other, lexical = map(list, judging_tasks(plan, files, Events()))
+        fake, other, lexical = (list(tasks_in(stream)) for stream in judging_tasks(plan, files, Events()))
     assert [task.seq for task in fake] == [0, 3, 6, 9, 12, 15]
     assert [task.seq for task in other[:2]] == [1, 4]
     seqs = [task.seq for task in (*fake, *other, *lexical)]

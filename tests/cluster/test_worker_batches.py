@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from array import array
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from cts_async.cluster import work, worker
 from cts_async.cluster.limits import Records, Requests
 from cts_async.cluster.work import GoldPacker
 from cts_async.cluster.worker import RemoteJournal, Setup
+from cts_async.engine.journal import journal_line
 from cts_async.errors import StepError
 from cts_async.protocol.answers import Judging, NoAnswer
 from cts_async.protocol.rejudge import PendingVerdict
@@ -98,19 +100,26 @@ def test_turn_ends_at_once_when_half_of_the_tasks_wait_for_the_head(
 def test_record_of_a_task_of_one_step_travels_with_its_result() -> None:
     """Nobody answers here: a record that waited for an answer would be the only line of its update."""
 
+    step = {"instance": "s/q1", "step": "judge/m", "model": "m", "latency_s": 0.5}
+    asked, failed = {"key": "k1", "ok": True} | step, {"key": "k2", "ok": False} | step
+
     async def main() -> tuple[Records, int]:
         requests = Requests(lambda: None)
         journal = RemoteJournal(0, requests, waits=False)
         async with asyncio.timeout(5):
-            await journal.append({"key": "k1", "ok": True})
-            await journal.append({"key": "k2", "ok": False})
-        assert journal.find("k1") == {"key": "k1", "ok": True}
+            await journal.append(asked)
+            await journal.append(failed)
+        assert journal.find("k1") == asked
         assert journal.find("k2") is None, "a failed step is executed again"
         return requests.records[0], requests.n_unsent
 
-    lines = [b'{"key":"k1","ok":true}\n', b'{"key":"k2","ok":false}\n']
-    summed = [{"key": "k1", "ok": True}, {"key": "k2", "ok": False}]
-    assert asyncio.run(main()) == (Records([], ["k1", None], lines, summed), 0)
+    lines = [journal_line(asked), journal_line(failed)]
+    records, n_unsent = asyncio.run(main())
+    assert (records.numbers, records.keys, n_unsent) == ([], ["k1", None], 0)
+    assert (bytes(records.lines), list(records.sizes)) == (b"".join(lines), list(map(len, lines)))
+    assert records.part is not None
+    assert (records.part.is_whole, records.part.system, records.part.instances) == (True, "s", ["s/q1"] * 2)
+    assert (records.part.spent.steps, records.part.spent.calls, records.part.spent.latency_s) == (1, 2, 1.0)
 
 
 def test_record_of_a_longer_task_waits_for_the_head() -> None:
@@ -126,4 +135,5 @@ def test_record_of_a_longer_task_waits_for_the_head() -> None:
         await appending
         return requests.records
 
-    assert asyncio.run(main()) == {0: Records([1], ["k1"], [b'{"key":"k1","ok":true}\n'])}
+    line = b'{"key":"k1","ok":true}\n'
+    assert asyncio.run(main()) == {0: Records([1], ["k1"], bytearray(line), array("L", [len(line)]))}

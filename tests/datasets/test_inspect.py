@@ -10,7 +10,7 @@ from typing import Any
 import made_panes
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from qulac_rows import SMALL
 
@@ -203,7 +203,6 @@ def inspected(instances: list[Instance]) -> Inspected:
     return Inspected("file", "A file", (), lambda: None, lambda: iter(()), dataset)  # type: ignore[arg-type, return-value]
 
 
-@settings(deadline=None, max_examples=60)
 @given(INSTANCES, st.sampled_from([".jsonl", ".csv"]))
 def test_converted_file_reads_back_for_any_text(instances: list[Instance], suffix: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -190,7 +190,7 @@ PLAN = st.tuples(
 
 
 @given(st.lists(PLAN, max_size=25), st.integers(0, 6), st.integers(0, 150), st.floats(0, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @in_virtual_time
 async def test_no_interleaving_crosses_a_line(
     plans: Sequence[tuple[int, int, float, int, int, bool]], max_calls: int, max_tokens: int, max_usd: float
@@ -215,7 +215,6 @@ async def test_no_interleaving_crosses_a_line(
 
 
 @given(st.lists(st.tuples(st.integers(1, 60), st.floats(0, 3)), max_size=25), st.integers(0, 150))
-@settings(max_examples=100, deadline=None)
 @in_virtual_time
 async def test_a_line_is_crossed_by_no_more_than_attempts_exceeded_their_reservations(
     plans: Sequence[tuple[int, float]], max_tokens: int
@@ -236,7 +235,6 @@ async def test_a_line_is_crossed_by_no_more_than_attempts_exceeded_their_reserva
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=20), st.integers(0, 200))
-@settings(max_examples=100, deadline=None)
 @in_virtual_time
 async def test_unspent_budget_is_less_than_the_next_reservation(costs: list[int], max_tokens: int) -> None:
     """Everything reserves 40 and uses what it uses: the run ends early only where 40 more could cross."""
@@ -470,7 +468,6 @@ def test_near_the_deadline_quick_lanes_go_on_and_no_job_begins(bench: BudgetBenc
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 12), st.floats(0, 2), st.floats(0.1, 12))
-@settings(max_examples=60, deadline=None)
 def test_no_run_crosses_a_line_whatever_fails_and_whenever_it_ends(
     tmp_path_factory: pytest.TempPathFactory, rng: random.Random, max_calls: int, max_usd: float, until: float
 ) -> None:

@@ -177,7 +177,7 @@ changes = st.tuples(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(st.lists(changes, min_size=1, max_size=6))
 def test_random_damage_never_hides_an_intact_record_nor_invents_one(made: list[tuple[int, int, int]]) -> None:
     content = bytearray(BYTES)
@@ -444,7 +444,6 @@ def test_notices_name_damaged_line_numbers(tmp_path: Path) -> None:
     assert "line 1, 2" in damaged
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 12), max_size=40), st.integers(1, 5))
 def test_kept_keys_are_found_and_forgotten_ones_are_not(numbers: list[int], at_once: int) -> None:
     """Even numbers are kept and odd ones forgotten; the later of two records counts."""
@@ -480,14 +479,19 @@ def test_journal_finds_records_of_its_sibling_journals(tmp_path: Path) -> None:
 # --- lines of other processes
 
 
+async def append_together(journal: Journal, records: list[Record], keys: list[str | None]) -> None:
+    lines = list(map(line_of, records))
+    await journal.append_lines(b"".join(lines), list(map(len, lines)), keys)
+
+
 @pytest.mark.parametrize("sync", [False, True])
 async def test_lines_of_other_processes_are_found_unchanged(path: Path, sync: bool) -> None:
     records = [record(0), record(1, ok=False), record(2)]
 
     with opened(path, sync=sync) as journal:
         await journal.append(record(8))
-        await journal.append_lines([], [])
-        await journal.append_lines(list(map(line_of, records)), [records[0]["key"], None, records[2]["key"]])
+        await journal.append_lines(b"", [], [])
+        await append_together(journal, records, [records[0]["key"], None, records[2]["key"]])
         assert path.read_bytes() == file_of(record(8), *records)
         assert [journal.find(one["key"]) for one in records] == [record(0), None, record(2)]
         assert journal.raw(record(2)["key"]) == line_of(record(2))[:-1]
@@ -504,7 +508,7 @@ async def test_many_lines_of_other_processes_are_held_in_the_index(
     with opened(path) as journal:
         for n in range(0, 30, 3):
             batch = [record(m) for m in range(n, n + 3)]
-            await journal.append_lines(list(map(line_of, batch)), [line["key"] for line in batch])
+            await append_together(journal, batch, [line["key"] for line in batch])
         assert [journal.find(record(n)["key"]) for n in range(30)] == [record(n) for n in range(30)]
         assert len(journal) == 30
         assert len(journal._recent) < 4
@@ -520,7 +524,7 @@ async def test_refused_lines_of_other_processes_leave_none_of_them(
         room = len(line_of(late[0])) + 5
         monkeypatch.setattr(os, "write", disk_with_room_for(room, errno.ENOSPC))
         with pytest.raises(StorageFull, match="No space left"):
-            await journal.append_lines(list(map(line_of, late)), [line["key"] for line in late])
+            await append_together(journal, late, [line["key"] for line in late])
         with pytest.raises(StorageFull):
             await journal.append(late[1])
         assert journal.find(late[0]["key"]) is None

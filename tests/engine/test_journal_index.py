@@ -137,7 +137,7 @@ SHORT = st.sampled_from([b"\n", b"{}\n", b"\0\n", b"\xe7\n", line(7)[:50] + b"\n
 ANY_LINE = st.builds(line, st.integers(0, 5), ok=st.booleans(), text=st.text(max_size=30)) | SHORT
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.lists(ANY_LINE, max_size=12), st.integers(1, 400))
 def test_the_size_of_a_block_changes_nothing(lines: list[bytes], block: int) -> None:
     """Against parsing line after line, for blocks shorter and longer than lines."""
@@ -154,7 +154,6 @@ def test_the_size_of_a_block_changes_nothing(lines: list[bytes], block: int) -> 
             assert list(found.index.lookup(key)) == begins[::-1]
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(ANY_LINE, max_size=4), st.integers(1, 100))
 def test_a_line_over_the_limit_is_damage_whatever_it_ends_in(lines: list[bytes], block: int) -> None:
     limit = max(block, len(line(0)) + 20)
@@ -209,7 +208,6 @@ def test_a_single_lines_key_is_the_one_that_parsing_finds(one: bytes) -> None:
     assert key_of(one) == finished_key(one)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.lists(st.integers(0, 20), max_size=8, unique=True), max_size=12))
 def test_layers_find_what_one_index_finds_and_are_few(parts: list[list[int]]) -> None:
     layers, offset = KeyLayers(), 0

@@ -17,7 +17,7 @@ def most_in_a_window(sent: Sent, window_s: float) -> float:
     return max(sum(amount for at, amount in sent if start <= at < start + window_s) for start, _ in sent)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.integers(0, 12), st.floats(0, 5)), min_size=1, max_size=60),
     st.integers(9, 30),
@@ -43,7 +43,6 @@ def test_no_window_holds_more_than_the_limit_when_estimates_are_settled(
     assert most_in_a_window(sent, window_s) <= limit + 1e-6
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=60), st.integers(9, 30))
 def test_a_bucket_never_gives_more_than_a_burst_and_its_refill(amounts: list[int], limit: int) -> None:
     meter, now, sent = BucketMeter(float(limit), limit / 10.0), 0.0, []
@@ -153,7 +152,6 @@ def test_usage_of_others_counts_from_its_own_time() -> None:
     assert bucket.room(20.0) == 1.0, "a bucket cannot know: all of it counts"
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.floats(0, 1), st.floats(0, 3)), min_size=1, max_size=60),
     st.integers(9, 30),

@@ -155,7 +155,6 @@ async def test_paced_prompt_larger_than_its_grain_waits_for_its_share() -> None:
 SILENT = Allowance(headers="none")
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(["sliding", "bucket"]),
     st.integers(1, 40),

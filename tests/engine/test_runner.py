@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from engine_bench import Bench, Walk, after, steps
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from virtual_time import in_virtual_time, run_virtual
 
@@ -603,7 +603,6 @@ def outcome(finished: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     n_jobs=st.integers(1, 7),
     n_answers=st.integers(0, 4),

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import orjson
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cts_async.engine.lane import Lane, LaneLimits
@@ -186,7 +186,6 @@ def framed(body: Any, text: str) -> list[bytes]:
     return [data, b"data: " + data + b"\n\ndata: [DONE]\n\n"]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(SENT), values, st.sampled_from([200, 200, 400, 429, 500]), st.booleans())
 @example((OPENAI, ("choices", 0, "message", "content")), float("nan"), 200, False)
 @example((OPENAI, ("usage", "prompt_tokens")), 10**400, 200, False)
@@ -212,7 +211,6 @@ def test_depth_and_length_in_any_field_end_no_more_than_their_step(raw: str) -> 
         check("openai", 400, text.encode())
 
 
-@settings(max_examples=60, deadline=None)
 @given(values, st.sampled_from(["", "```json\n", "Sure: ", "<think>a</think>", "[THINK]a[/THINK]"]))
 def test_any_text_of_a_reply_is_a_value_or_unusable(value: Any, before: str) -> None:
     for text in (json.dumps(value), json.dumps({"id": value, "coverage": "full"}), str(value)):

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.errors import InputError
@@ -116,7 +116,6 @@ def test_labels_are_averaged_by_how_many_topics_have_them() -> None:
     assert label_agreement({"a": 1, "b": 1}, {"a": 1}) == pytest.approx((1.0, 0.5, 2 / 3))
 
 
-@settings(deadline=None, max_examples=30)  # the first example imports scikit-learn
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 5)), min_size=1))
 def test_averages_are_those_of_scikit_learn(pairs: list[tuple[int, int]]) -> None:
     metrics = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not here")

@@ -152,13 +152,11 @@ def audited(walk: Walk, records: list[Record]) -> Any:
         return audit_run(run)
 
 
-@settings(max_examples=60, deadline=None)
 @given(BRIEF)
 def test_untouched_run_with_short_answers_is_clean(walk: Walk) -> None:
     assert audited(walk, walk.records()).findings == []
 
 
-@settings(max_examples=100, deadline=None)
 @given(WALKS)
 def test_untouched_run_has_no_findings_but_answers_with_much_of_the_intent(walk: Walk) -> None:
     for finding in audited(walk, walk.records()).findings:
@@ -177,7 +175,7 @@ def test_near_unknown_answer_is_clean_in_both_readings(now: str) -> None:
     assert audited(walk, records).findings == []
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(WALKS, st.sampled_from(AUDITED), st.data())
 def test_planted_neighbours_of_the_intent_are_found(walk: Walk, step: str, data: st.DataObject) -> None:
     secrets = walk.secrets(step)
@@ -198,7 +196,6 @@ def test_planted_neighbours_of_the_intent_are_found(walk: Walk, step: str, data:
         assert any(planted.casefold() in text for text in leaks)
 
 
-@settings(max_examples=100, deadline=None)
 @given(WALKS, st.data())
 def test_any_journal_content_gets_a_verdict(walk: Walk, data: st.DataObject) -> None:
     records = walk.records()

@@ -13,7 +13,7 @@ import orjson
 import pytest
 from audited_runs import JSON, Record, copied, made, plant, record_of, write
 from fake_provider import Settings
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.engine.journal import read_records
@@ -473,7 +473,6 @@ STEPS = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sampled_from([RESPOND, SELECT, AT_ONCE]), st.data())
 def test_any_file_content_gets_a_verdict(runs: dict[str, Path], system: str, data: st.DataObject) -> None:
     with TemporaryDirectory() as folder:

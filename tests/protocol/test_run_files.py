@@ -41,12 +41,12 @@ TORN = b'{"key":'
 
 
 @pytest.mark.parametrize("sync", [False, True])
-def test_lines_of_other_processes_are_written_before_add_lines_returns(tmp_path: Path, sync: bool) -> None:
+def test_lines_of_other_processes_are_written_before_they_count(tmp_path: Path, sync: bool) -> None:
     async def main() -> None:
         files = RunFiles(tmp_path, sync=sync)
-        await files.add_lines("openai:gpt", LINES)
+        await files.add_judgments("openai:gpt", b"".join(LINES))
         assert judgments_path(tmp_path, "openai:gpt").read_bytes() == b"".join(LINES)
-        await files.add_lines(None, LINES)
+        await files.add_results(b"".join(LINES), list(map(len, LINES)))
         files.close()
         assert (tmp_path / "results.jsonl").read_bytes() == b"".join(LINES)
         assert RunFiles(tmp_path).finished.failed("q2") is False
@@ -177,10 +177,10 @@ def test_full_disk_is_an_error_for_a_new_folder_and_for_results_when_files_are_c
 ) -> None:
     async def main() -> None:
         files = RunFiles(tmp_path)
-        await files.add_lines(None, LINES)
+        await files.add_results(b"".join(LINES), list(map(len, LINES)))
         fill()
         with pytest.raises(StorageFull, match=f"{JUDGMENTS}.*{NO_SPACE}"):
-            await files.add_lines("lexical", LINES)
+            await files.add_judgments("lexical", b"".join(LINES))
         with pytest.raises(StorageFull, match=r"results\.jsonl.*No space left"):
             files.close()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import Row, made_run
 
@@ -77,7 +77,6 @@ def test_a_retry_supersedes_a_failure_and_a_failure_a_result(tmp_path: Path) -> 
     assert lines.line("b") == {"id": "b", **failure}
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(IDS, st.booleans())))
 def test_it_agrees_with_a_dict_of_all_lines(written: list[tuple[str, bool]]) -> None:
     rows = [
@@ -92,7 +91,6 @@ def test_it_agrees_with_a_dict_of_all_lines(written: list[tuple[str, bool]]) -> 
             assert lines.line(id) == latest.get(id)
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.dictionaries(IDS, st.tuples(st.booleans(), st.integers(0, 2))),
     st.dictionaries(IDS, st.integers(1, 2)),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,10 +14,12 @@ import pytest
 from golden_world import clean_environment, cts, say, unpack
 
 from cts_async.analysis import summary
-from cts_async.engine.journal import Journal
+from cts_async.engine.journal import Journal, journal_line
 from cts_async.errors import RejectedError
 from cts_async.llm.apis import Message
 from cts_async.protocol.views import SearchView
+from cts_async.runs.journal import SpentPart, spent_by, system_of
+from cts_async.runs.results import VerdictColumns
 from cts_async.runs.written import WrittenFiles, _is_flat
 from cts_async.tables.summary import summary_json
 
@@ -197,9 +201,9 @@ def test_results_that_are_not_as_they_were_written_have_to_be_read(tmp_path: Pat
     path = tmp_path / "per_item.jsonl"
     path.touch()
     files = WrittenFiles()
-    add = files.follow_results(path)
-    assert add is not None
-    add(VERDICT, 10)
+    written = files.follow_results(path)
+    assert written is not None
+    written.add(VERDICT, 10)
     assert files.results(path) is None  # not written yet, or the disk refused it
     path.write_bytes(b"0123456789")
     results = files.results(path)
@@ -221,12 +225,91 @@ def test_results_with_a_line_that_no_reader_takes_have_to_be_read(
     path = tmp_path / "per_item.jsonl"
     path.touch()
     files = WrittenFiles()
-    add = files.follow_results(path)
-    assert add is not None
-    add(VERDICT, 9)
-    add(VERDICT, 10)
+    written = files.follow_results(path)
+    assert written is not None
+    written.add(VERDICT, 9)
+    written.add(VERDICT, 10)
     path.write_bytes(b"0" * 19)
     assert files.results(path) is None
+
+
+def steps_of(system: str, n: int) -> list[dict[str, Any]]:
+    """Steps of one model: some are repeated, one failed, one names another model that answered."""
+    steps = []
+    for i in range(n):
+        step = {
+            "key": f"{system}{i:030}",
+            "ok": i % 5 != 3,
+            "instance": f"{system}/q{i % 4}",
+            "step": "judge/m",
+            "model": "m",
+            "latency_s": 0.1 * (i + 1) / 3,
+            "usage": {"input": 7 * i, "output": i},
+            "response": {"text": "...", "served_model": "m-2" if i % 3 else None},
+        }
+        if i % 4 == 1:
+            step |= {"attempts": 2, "failed_attempts": [{"latency_s": 0.7, "error": "503"}]}
+        steps.append(step)
+    return steps
+
+
+async def test_steps_that_other_processes_have_summed_count_as_one_by_one(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "steps.jsonl")
+    files = WrittenFiles()
+    files.follow_journal(journal, is_shared=True)
+    for system, n in (("a", 5), ("b", 3), ("a", 7)):
+        steps, part = steps_of(system, n), SpentPart()
+        for step in steps:
+            part.add(step)
+        lines = list(map(journal_line, steps))
+        sizes, keys = list(map(len, lines)), [step["key"] for step in steps]
+        await journal.append_lines(b"".join(lines), sizes, keys, pickle.loads(pickle.dumps(part)))
+    (sums,) = files.spent().values()
+    assert sums == spent_by(journal.path, system_of)
+    journal.close()
+
+
+async def test_steps_that_cannot_be_summed_apart_have_to_be_read(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "steps.jsonl")
+    files = WrittenFiles()
+    files.follow_journal(journal, is_shared=False)
+    (cut,) = steps_of("a", 1)
+    cut["response"]["cut_prompt"] = 9_000
+    part, line = SpentPart(), journal_line(cut)
+    part.add(cut)
+    await journal.append_lines(line, [len(line)], [cut["key"]], part)
+    assert files.spent() == {}
+    journal.close()
+
+
+def test_results_that_came_together_count_as_one_by_one(tmp_path: Path) -> None:
+    failure = {"id": "q3", "judge": "mine", "error": {"kind": "rejected"}, "answer": "At ten."}
+    rows = [
+        VERDICT,
+        failure,
+        VERDICT | {"id": "q4", "restore_score_100": 37.5},
+        failure | {"id": "q5", "answer": ""},
+    ]
+    (tmp_path / "per_item.jsonl").touch()
+    (tmp_path / "others.jsonl").touch()
+    files = WrittenFiles()
+    singly = files.follow_results(tmp_path / "per_item.jsonl")
+    together = files.follow_results(tmp_path / "others.jsonl")
+    assert singly is not None
+    assert together is not None
+    for row in rows:
+        singly.add(row, len(journal_line(row)))
+    for part in (rows[:3], rows[3:]):
+        verdicts = VerdictColumns()
+        for row in part:
+            verdicts.add(row)
+        together.add_together(pickle.loads(pickle.dumps(verdicts)), [len(journal_line(row)) for row in part])
+    singly.settle()
+    together.settle()
+    assert (together.judge, together.size) == (singly.judge, singly.size) == ("mine", singly.size)
+    for name in ("offsets", "ids", "flags"):
+        assert getattr(together.lines(), name).tolist() == getattr(singly.lines(), name).tolist()
+    assert together.lines().scores.tolist() == pytest.approx([100.0, math.nan, 37.5, math.nan], nan_ok=True)
 
 
 async def test_steps_of_other_processes_have_to_be_read(tmp_path: Path) -> None:
@@ -237,6 +320,6 @@ async def test_steps_of_other_processes_have_to_be_read(tmp_path: Path) -> None:
     (spent,) = files.spent().values()
     assert spent[""].calls == 1
     line = b'{"key":"22222222222222222222222222222222","ok":true,"instance":"q2"}\n'
-    await journal.append_lines([line], ["2" * 32])
+    await journal.append_lines(line, [len(line)], ["2" * 32])
     assert files.spent() == {}
     journal.close()

@@ -79,7 +79,7 @@ def test_python_codecs_that_are_no_charsets_are_not_used(charset: str) -> None:
 
 
 @given(st.binary(max_size=200), st.text(max_size=20))
-@settings(max_examples=200)
+@settings(max_examples=2 * settings.default.max_examples)
 def test_any_bytes_decode_under_any_label(data: bytes, charset: str) -> None:
     decoded(data, charset).encode("utf-8")
 

@@ -202,7 +202,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=4 * settings.default.max_examples)
 @given(st.one_of(st.text(), st.lists(st.sampled_from(TAGS + PIECES), max_size=40).map("".join)))
 def test_any_text_is_parsed(text: str):
     final_answer(text)

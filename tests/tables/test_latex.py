@@ -10,7 +10,7 @@ from pathlib import Path
 from string import printable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_runs import Row, made_run
 
@@ -160,7 +160,6 @@ def test_long_words_keep_their_hyphens_where_a_line_may_break() -> None:
     assert f"$-$1 {'a' * 15}\\allowbreak{{}}-5{'b' * 13}\\allowbreak{{}}{'b' * 15}" in written
 
 
-@settings(max_examples=50)
 @given(st.text())
 def test_untrusted_text_is_escaped(name: str) -> None:
     cell = re.sub(r"\\(text[a-z]+|ldots)\{\}|\$([-<>]|'+|\\[A-Za-z]+)\$|\\[{}$&#%_,]", "", typeset(name))

@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cts_async.runs.index import BLOCK, Tail, id_hash, line_at, opened
@@ -54,7 +54,6 @@ def written_in_pieces(path: Path, data: bytes, cuts: Sequence[int]) -> Any:
         yield
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(result_lines(), max_size=20), st.lists(st.integers(0, 4000), max_size=5), st.integers(1, 200))
 def test_results_read_as_they_grow_are_those_of_the_whole_file(
     lines: list[bytes], cuts: list[int], block: int
@@ -80,7 +79,6 @@ def test_results_read_as_they_grow_are_those_of_the_whole_file(
     assert [None if score != score else score for score in found.scores.tolist()] == scores
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(step_lines(), max_size=20), st.lists(st.integers(0, 4000), max_size=5), st.integers(1, 200))
 def test_steps_found_as_a_journal_grows_are_those_of_the_whole_file(
     lines: list[bytes], cuts: list[int], block: int

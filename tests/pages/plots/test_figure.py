@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import unescape
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
@@ -68,7 +68,6 @@ def test_long_names_break_after_hyphens_and_keep_both_ends() -> None:
     assert folded("abcdefghijklmnopq-k3", 4) == "abcd<br>efgh<br>…-k3"
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.text(max_size=120), st.integers(2, 30))
 def test_no_line_is_wider_than_allowed_and_none_is_markup(text: str, width: int) -> None:
     lines = folded(text, width).split("<br>")

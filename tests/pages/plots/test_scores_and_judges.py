@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_figures import named, three_runs, traces
 from made_runs import Row, changed_manifest, made_run
@@ -83,7 +83,6 @@ def test_a_figure_of_many_instances_is_as_small_as_of_few(tmp_path: Path) -> Non
     assert len(line["x"]) == 201
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.floats(0, 100), st.floats(0, 100)), min_size=1, max_size=30))
 def test_every_instance_is_better_the_same_or_worse(pairs: list[tuple[float, float]]) -> None:
     base, scores = (np.array(column) for column in zip(*pairs, strict=True))
