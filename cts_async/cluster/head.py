@@ -224,6 +224,8 @@ class _WorkerEntry:
             # A step without a lane has asked no provider.
             if type(event) is StepEnded and event.lane and not event.replayed:
                 self._n_calls += 1
+        for sums in update.sums:
+            self._n_calls += sums.calls
 
     def note_tasks(self, n_held: int, n_ended: int) -> None:
         """Record how many tasks it holds, and how many more have ended."""
@@ -258,9 +260,9 @@ class _WorkerEntry:
         self.answers[number] = answer
         self._reply_within(self._batch_s)
 
-    def _grant(self, number: int, terms: Terms) -> None:
-        """Answer a request with a permit, as `_answer` does."""
-        self._granted[terms].append(number)
+    def _grant(self, numbers: Sequence[int], terms: Terms) -> None:
+        """Answer requests with permits, as `_answer` does."""
+        self._granted[terms] += numbers
         _, lease_s, _, _ = terms
         # A permit must not use up much of its time here, however many workers there are.
         self._reply_within(min(self._batch_s, lease_s / 4))
@@ -415,6 +417,7 @@ class Head:
             streams=len(self._streams),
             seed=self._config.seed,
             budget=self._config.budget if self._budget else None,
+            sums_ends=self._events.takes_sums,
         )
 
     async def _serve(self, entry: _WorkerEntry, link: WorkerLink) -> None:
@@ -461,10 +464,15 @@ class Head:
         except CTSError as reason:
             self.stop(reason_to_stop(reason) or reason)
         self._pass_on(update.events, ends)
+        for sums in update.sums:
+            self._events.emit_sums(sums)
         self._apply_end(entry, update)
 
     def _note_ended(self, entry: _WorkerEntry, ended: EndedTasks) -> list[JobEnded]:
-        """Record what tasks have ended, and return their ends. Raises WorkerLost for tasks that it does not have."""
+        """Record what tasks have ended, and return their ends, but for those that the worker has summed.
+
+        Raises WorkerLost for tasks that it does not have.
+        """
         tasks: dict[int, Task | LineTasks] = {}
         n_held = 0
         for leases in self._streams:
@@ -474,17 +482,19 @@ class Head:
             raise WorkerLost("it has ended tasks that it did not have")
         entry.note_tasks(n_held, len(tasks))
         self._n_ended += len(tasks)
-        failures = ended.failures
-        return [
-            JobEnded(tasks[seq].group, id, failures.get(seq))
-            for seq, id in zip(ended.seqs, ended.ids, strict=True)
-        ]
+        if not ended.ids:
+            return []
+        ends = []
+        for seq, id in zip(ended.seqs, ended.ids, strict=True):
+            ends.append(JobEnded(tasks[seq].group, id, ended.failures.get(seq)))
+        return ends
 
     def _take_requests(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Pass on what concerns the limits."""
         now = asyncio.get_running_loop().time()
         entry.share.limits.open(update.accounts)
-        entry.share.report(update.reports, now)
+        for account, reports in update.reports.items():
+            entry.share.report(account, reports, now)
         for number, cost in update.settled:
             entry.share.settle(number, cost)
         for account, requests in update.permits.items():

@@ -14,9 +14,10 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
+from heapq import heappop, heappush
 from itertools import chain, count
 from math import ceil, fsum, inf
 from typing import Any, ClassVar, Final
@@ -26,7 +27,7 @@ import anyio.abc
 from cts_async.engine.account import Account, LaneLimits, Permit
 from cts_async.engine.budget import NOTHING, Budget, BudgetLimits, Deadline
 from cts_async.engine.events import Cost, Events
-from cts_async.engine.lane import Lane
+from cts_async.engine.lane import Lane, Waiter
 from cts_async.engine.ratelimit import PacedGate, Quotas
 from cts_async.errors import RateLimited, RunStopped, TransientError
 from cts_async.records import value
@@ -41,6 +42,9 @@ DATES_PER_S: Final = 200.0
 """Times of use are rounded up to one of so many: permits that are used together count as one amount."""
 LATE_S: Final = 0.010
 """A request of an even flow may be late by what the flow leaves free in a second; the flow waits for the rest."""
+
+LEAST_TOGETHER: Final = 4
+"""Waiting requests that are let in together; fewer one by one, which costs less then."""
 
 # --- Messages between workers and the head about limits
 
@@ -118,27 +122,29 @@ class Failure:
 Terms = tuple[float, float, bool, bool]
 """What permits have in common that are in one Grant: its fields but `numbers`."""
 
-Served = tuple[float, float | None, Quotas | None]
-"""Of a request that was answered: `used_s`, the tokens that it took, and the limits that the answer named."""
-
 
 @dataclass(slots=True)
 class Reports:
-    """What became of permits, by the number of the request that was answered with each.
+    """What became of permits of one account, by the number of the request that was answered with each.
 
     `used_s` is an upper bound of the seconds between grant and use.
     """
 
     used: dict[int, float] = field(default_factory=dict)
     """Of permits whose requests are under way: `used_s`."""
-    served: dict[int, Served] = field(default_factory=dict)
+    served: list[int] = field(default_factory=list)
+    """Requests that were answered, in order; the next two are columns beside it."""
+    served_used_s: list[float] = field(default_factory=list)
+    tokens: list[float | None] = field(default_factory=list)
+    """That each took; None where the answer does not say."""
+    quotas: dict[int, Quotas] = field(default_factory=dict)
+    """The limits that an answer named."""
     failed: dict[int, Failure] = field(default_factory=dict)
 
     def used_s(self) -> Iterator[tuple[int, float]]:
         """The `used_s` of all of them."""
         yield from self.used.items()
-        for number, (used_s, _, _) in self.served.items():
-            yield number, used_s
+        yield from zip(self.served, self.served_used_s, strict=True)
         for number, failure in self.failed.items():
             yield number, failure.used_s
 
@@ -163,13 +169,6 @@ class LeasedAccount(Account):
         permit.leased_at = now
         return permit
 
-    def lease_together(self, now: float, requests: PermitRequests, charges: Sequence[float]) -> list[Permit]:
-        """`take_together` for permits that another process uses."""
-        permits = self.take_together(now, charges, now + LEASE_S, requests.reserved)
-        for permit in permits:
-            permit.leased_at = now
-        return permits
-
     def used(self, uses: Iterable[tuple[Permit, float]], now: float) -> None:
         """Record that permits were used at most so many seconds after their grants; the first report of each counts."""
         latest_s = 0.0
@@ -186,13 +185,16 @@ class LeasedAccount(Account):
             self.redate(was, sent_at, permits)
         self._note_lateness(latest_s, now)
 
-    def settle_together(self, served: Iterable[tuple[Permit, float]]) -> None:
-        """Replace the token estimates of requests by the true numbers, those sent at the same time in one."""
+    def settle_together(self, served: Iterable[tuple[Permit, float | None]]) -> None:
+        """Replace the token estimates of requests by the true numbers, as far as they are known; those sent at the same
+        time in one."""
         if self._tokens is None:
             return
         too_low: defaultdict[float, list[tuple[float, float]]] = defaultdict(list)
         too_high: defaultdict[float, list[tuple[float, float]]] = defaultdict(list)
         for permit, tokens_used in served:
+            if tokens_used is None:
+                continue
             charged = tokens_used
             if self.reserves:
                 charged = max(tokens_used, permit.tokens)
@@ -246,12 +248,50 @@ class SharedLane(Lane):
             return []
         if self.in_flight + len(requests.numbers) > self.window.size:
             return []
-        charges = list(map(self._charge, requests.tokens, requests.reserved))
-        permits = self.account.lease_together(now, requests, charges)
+        charges: Sequence[float] = requests.tokens
+        if self.account.reserves:
+            charges = list(map(self._charge, requests.tokens, requests.reserved))
+        permits = self.account.take_together(now, charges, now + LEASE_S, requests.reserved)
         if permits and not self.in_flight:
             self._alive_at = now
         self.in_flight += len(permits)
         return permits
+
+    def _pump(self) -> None:
+        """As in `Lane`, but take permits of as many as there is room for together."""
+        n = min(len(self._waiting), ceil(self.window.size - self.in_flight))
+        now = asyncio.get_running_loop().time()
+        # The first request of all, and probes in an outage, are looked at one by one.
+        is_usual = self.account.sent > 0 and self.circuit.opened_at is None and self._held_s(now) == 0
+        if n >= LEAST_TOGETHER and is_usual:
+            charge = self._charge(self._waiting[0].tokens, self._waiting[0].reserved)
+            if self.account.has_ample_room(n, n * charge):
+                self._let_in(self._pop_oldest(n), now)
+        super()._pump()
+
+    def _let_in(self, waiters: Sequence[Waiter], now: float) -> None:
+        """Give these permits that are taken together; where that is not possible, they wait on."""
+        charges = [self._charge(waiter.tokens, waiter.reserved) for waiter in waiters]
+        reserved = [waiter.reserved for waiter in waiters]
+        permits = self.account.take_together(now, charges, now + LEASE_S, reserved)
+        if not permits:
+            for waiter in waiters:
+                heappush(self._waiting, waiter)
+            return
+        if not self.in_flight:
+            self._alive_at = now
+        self.in_flight += len(permits)
+        for waiter, permit in zip(waiters, permits, strict=True):
+            waiter.granted.set_result(permit)
+
+    def _pop_oldest(self, n: int) -> list[Waiter]:
+        """Remove the `n` oldest of those that still wait, or as many as there are."""
+        waiters: list[Waiter] = []
+        while self._waiting and len(waiters) < n:
+            waiter = heappop(self._waiting)
+            if not waiter.granted.done():
+                waiters.append(waiter)
+        return waiters
 
     @property
     def has_queue(self) -> bool:
@@ -268,10 +308,21 @@ class SharedLane(Lane):
         lease_s = permit.sent_at - permit.leased_at
         return permit.leased_at, lease_s, self._outage, step_key in self._hopeless
 
-    def served(self, permit: Permit, tokens: float | None, quotas: Quotas | None) -> None:
-        """Record that the request of a permit was answered."""
+    @property
+    def given_up(self) -> Set[str]:
+        """Keys of steps that are given up if they fail once more."""
+        return self._hopeless
+
+    def served(self, permit: Permit, tokens: float | None, quotas: Quotas) -> None:
+        """Record that the request of a permit was answered, with the limits that the answer named."""
         self.succeeded(permit, tokens, quotas)
         self._outage = False
+
+    def served_together(self, answers: Sequence[tuple[Permit, float | None]]) -> None:
+        """Record that the requests of permits were answered, and how many tokens each took, if that is known."""
+        if answers:
+            self.succeeded_together(answers)
+            self._outage = False
 
     def has_failed(self, permit: Permit, failure: Failure) -> None:
         """Record that the request of a permit failed, or that nobody knows what became of it."""
@@ -313,26 +364,35 @@ class Limits:
 
 class WorkerShare:
     """What one worker has of the limits. `answer` is called with a request's number and its answer, `grant` with the
-    number of a request for a permit and the permit's terms."""
+    numbers of requests for permits and the terms of these permits."""
 
     def __init__(
-        self, limits: Limits, answer: Callable[[int, object], None], grant: Callable[[int, Terms], None]
+        self,
+        limits: Limits,
+        answer: Callable[[int, object], None],
+        grant: Callable[[Sequence[int], Terms], None],
     ) -> None:
         self.limits, self._answer, self._grant = limits, answer, grant
         self._waiting: dict[int, asyncio.Future[Any]] = {}
-        self._permits: dict[int, tuple[SharedLane, Permit]] = {}
+        self._permits: defaultdict[str, dict[int, Permit]] = defaultdict(dict)
+        """By account and by the number of the request."""
         self._reserved: dict[int, Cost] = {}
 
     def admit(self, account: str, requests: PermitRequests, now: float) -> None:
         """Answer requests for permits, now or as soon as there is room."""
-        lane = self.limits.lanes[account]
+        lane, permits = self.limits.lanes[account], self._permits[account]
         permits_of_all = lane.permits_now(requests, now)
+        if permits_of_all and lane.given_up.isdisjoint(requests.step_keys):
+            # They were taken together, and have the same terms.
+            permits.update(zip(requests.numbers, permits_of_all, strict=True))
+            self._grant(requests.numbers, lane.terms_of(permits_of_all[0], ""))
+            return
         if permits_of_all:
             for number, granted, step_key in zip(
                 requests.numbers, permits_of_all, requests.step_keys, strict=True
             ):
-                self._permits[number] = lane, granted
-                self._grant(number, lane.terms_of(granted, step_key))
+                permits[number] = granted
+                self._grant([number], lane.terms_of(granted, step_key))
             return
         columns = (requests.numbers, requests.seqs, requests.tokens, requests.step_keys, requests.reserved)
         for number, seq, tokens, step_key, reserved in zip(*columns, strict=True):
@@ -342,11 +402,11 @@ class WorkerShare:
                 self._answer(number, reason)
                 continue
             if permit is not None:
-                self._permits[number] = lane, permit
-                self._grant(number, lane.terms_of(permit, step_key))
+                permits[number] = permit
+                self._grant([number], lane.terms_of(permit, step_key))
                 continue
             waiting = lane.request(seq, tokens, step_key, reserved)
-            waiting.add_done_callback(partial(self._admitted, number, lane, step_key))
+            waiting.add_done_callback(partial(self._admitted, number, account, step_key))
             self._waiting[number] = waiting
 
     def reserve(self, number: int, request: Reserve) -> None:
@@ -357,48 +417,38 @@ class WorkerShare:
 
     def withdraw(self, number: int) -> None:
         """Cancel a request whose answer is not wanted any more, or came too late."""
-        if number in self._permits:
-            lane, permit = self._permits.pop(number)
-            lane.unused(permit)
-        elif number in self._reserved:
+        if number in self._reserved:
             self.settle(number, NOTHING)
         elif number in self._waiting:
             self._waiting.pop(number).cancel()
+        else:
+            for account, permits in self._permits.items():
+                if number in permits:
+                    self.limits.lanes[account].unused(permits.pop(number))
 
-    def report(self, reports: Reports, now: float) -> None:
+    def report(self, account: str, reports: Reports, now: float) -> None:
         """Record the outcomes of permits."""
+        lane, permits = self.limits.lanes[account], self._permits[account]
         # For all of them, before one leaves its lane and lets in who waits for room.
-        self._note_uses(reports, now)
-        self._settle_tokens(reports)
-        permits = self._permits
-        for number, (_, tokens, quotas) in reports.served.items():
+        uses = [(permits[number], used_s) for number, used_s in reports.used_s() if number in permits]
+        lane.account.used(uses, now)
+        served = []
+        for number, tokens in zip(reports.served, reports.tokens, strict=True):
             if number in permits:
-                lane, permit = permits.pop(number)
-                lane.served(permit, tokens, quotas)
+                served.append((number, permits.pop(number), tokens))
+        lane.account.settle_together((permit, tokens) for _, permit, tokens in served)
+        answers: list[tuple[Permit, float | None]] = []
+        for number, permit, tokens in served:
+            if number not in reports.quotas:
+                answers.append((permit, tokens))
+                continue
+            lane.served_together(answers)
+            answers = []
+            lane.served(permit, tokens, reports.quotas[number])
+        lane.served_together(answers)
         for number, failure in reports.failed.items():
             if number in permits:
-                lane, permit = permits.pop(number)
-                lane.has_failed(permit, failure)
-
-    def _note_uses(self, reports: Reports, now: float) -> None:
-        """Record when permits were used."""
-        uses_by_lane: defaultdict[SharedLane, list[tuple[Permit, float]]] = defaultdict(list)
-        for number, used_s in reports.used_s():
-            if number in self._permits:
-                lane, permit = self._permits[number]
-                uses_by_lane[lane].append((permit, used_s))
-        for lane, uses in uses_by_lane.items():
-            lane.account.used(uses, now)
-
-    def _settle_tokens(self, reports: Reports) -> None:
-        """Record how many tokens the requests took that were answered."""
-        charges_by_lane: defaultdict[SharedLane, list[tuple[Permit, float]]] = defaultdict(list)
-        for number, (_, tokens, _) in reports.served.items():
-            if number in self._permits and tokens is not None:
-                lane, permit = self._permits[number]
-                charges_by_lane[lane].append((permit, tokens))
-        for lane, charges in charges_by_lane.items():
-            lane.account.settle_together(charges)
+                lane.has_failed(permits.pop(number), failure)
 
     def settle(self, number: int, cost: Cost) -> None:
         """Replace the reservation of a call that is over by its true cost."""
@@ -415,13 +465,12 @@ class WorkerShare:
 
     def free(self) -> None:
         """Release its permits: nothing that the worker sent is under way any more."""
-        for lane, permit in self._permits.values():
-            lane.abandoned(permit)
+        for account, permits in self._permits.items():
+            for permit in permits.values():
+                self.limits.lanes[account].abandoned(permit)
         self._permits.clear()
 
-    def _admitted(
-        self, number: int, lane: SharedLane, step_key: str, granted: asyncio.Future[Permit]
-    ) -> None:
+    def _admitted(self, number: int, account: str, step_key: str, granted: asyncio.Future[Permit]) -> None:
         is_waiting = self._waiting.pop(number, None) is not None
         if granted.cancelled():
             return
@@ -429,10 +478,10 @@ class WorkerShare:
         if reason:
             self._answer(number, reason)
             return
-        permit = granted.result()
+        permit, lane = granted.result(), self.limits.lanes[account]
         if is_waiting:
-            self._permits[number] = lane, permit
-            self._grant(number, lane.terms_of(permit, step_key))
+            self._permits[account][number] = permit
+            self._grant([number], lane.terms_of(permit, step_key))
         else:  # withdrawn after it was granted, and before this callback ran
             lane.unused(permit)
 
@@ -465,7 +514,8 @@ class Requests:
         self.records: dict[int, Records] = {}
         """By the number of a run, steps that are not sent yet."""
         self.withdrawn: list[int] = []
-        self.reports = Reports()
+        self.reports: defaultdict[str, Reports] = defaultdict(Reports)
+        """By account, what became of permits and is not sent yet."""
         self.settled: list[tuple[int, Cost]] = []
 
     async def ask(self, request: object, owner: object = None) -> tuple[int, Any]:
@@ -525,19 +575,27 @@ class Requests:
         self.withdrawn.append(number)
         self.wake()
 
-    def report_used(self, number: int, used_s: float) -> None:
-        self.reports.used[number] = used_s
+    def report_used(self, account: str, number: int, used_s: float) -> None:
+        self.reports[account].used[number] = used_s
         self.wake()
 
-    def report_served(self, number: int, served: Served) -> None:
+    def report_served(
+        self, account: str, number: int, used_s: float, tokens: float | None, quotas: Quotas | None
+    ) -> None:
+        reports = self.reports[account]
         # One report for a permit whose use the head does not know yet.
-        self.reports.used.pop(number, None)
-        self.reports.served[number] = served
+        reports.used.pop(number, None)
+        reports.served.append(number)
+        reports.served_used_s.append(used_s)
+        reports.tokens.append(tokens)
+        if quotas:
+            reports.quotas[number] = quotas
         self.wake()
 
-    def report_failed(self, number: int, failure: Failure) -> None:
-        self.reports.used.pop(number, None)
-        self.reports.failed[number] = failure
+    def report_failed(self, account: str, number: int, failure: Failure) -> None:
+        reports = self.reports[account]
+        reports.used.pop(number, None)
+        reports.failed[number] = failure
         self.wake()
 
     def settle(self, number: int, cost: Cost) -> None:
@@ -601,7 +659,7 @@ class RemoteLane(Lane):
         self.in_flight += 1
         self._permits[number] = grant, used_s
         self._newest = max(self._newest, number)
-        self._requests.report_used(number, used_s)
+        self._requests.report_used(account, number, used_s)
         return Permit(tokens, now, number=number)
 
     def succeeded(self, permit: Permit, tokens_used: float | None, quotas: Quotas | None = None) -> None:
@@ -609,18 +667,18 @@ class RemoteLane(Lane):
         # Whether a step or the account is refused shows in this worker's own requests.
         self._limited.answered(permit.number)
         self._forbidden.answered()
-        self._requests.report_served(permit.number, (used_s, tokens_used, quotas))
+        self._requests.report_served(self.account.account, permit.number, used_s, tokens_used, quotas)
 
     def failed(self, permit: Permit, error: TransientError, step_key: str) -> bool:
         grant, used_s = self._used(permit)
         if isinstance(error, RateLimited):
             self._limited.refused(_now(), step_key, self._newest)
-        self._requests.report_failed(permit.number, Failure(used_s, error, step_key))
+        self._report_failed(permit, Failure(used_s, error, step_key))
         return grant.in_outage
 
     def abandoned(self, permit: Permit) -> None:
         _, used_s = self._used(permit)
-        self._requests.report_failed(permit.number, Failure(used_s))
+        self._report_failed(permit, Failure(used_s))
 
     def stop(self, reason: RunStopped) -> None:
         super().stop(reason)
@@ -628,6 +686,9 @@ class RemoteLane(Lane):
 
     async def dispatch(self) -> None:
         return  # the head does
+
+    def _report_failed(self, permit: Permit, failure: Failure) -> None:
+        self._requests.report_failed(self.account.account, permit.number, failure)
 
     def _used(self, permit: Permit) -> tuple[Grant, float]:
         self.in_flight -= 1

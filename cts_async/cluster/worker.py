@@ -38,6 +38,7 @@ from cts_async.engine.account import LaneLimits
 from cts_async.engine.events import (
     AttemptFailed,
     Cost,
+    EndedSums,
     Event,
     Events,
     GroupBegan,
@@ -93,6 +94,8 @@ class Setup:
     streams: int = 1
     seed: int = 0
     budget: BudgetConfig | None = None
+    sums_ends: bool = False
+    """Whether the head needs of ends of steps and jobs only their sums."""
 
     @property
     def reply_batch_s(self) -> float:
@@ -152,9 +155,9 @@ class EndedTasks:
 
     seqs: list[int] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
-    """As the worker knows them."""
+    """As the worker knows them; empty where ends are summed."""
     failures: dict[int, StepError] = field(default_factory=dict)
-    """By `seq`, why tasks failed."""
+    """By `seq`, why tasks failed; empty where ends are summed."""
     results: defaultdict[int, EndedLines] = field(default_factory=lambda: defaultdict(EndedLines))
     """By the number of their run."""
     judgments: defaultdict[tuple[int, str], EndedLines] = field(
@@ -201,12 +204,15 @@ class WorkerUpdate:
     """By the number of a run, steps for its journal."""
     withdrawn: tuple[int, ...] = ()
     """Requests that are not wanted any more, or whose answers came too late."""
-    reports: Reports = field(default_factory=Reports)
+    reports: Mapping[str, Reports] = field(default_factory=dict)
+    """By account, what became of permits."""
     settled: tuple[tuple[int, Cost], ...] = ()
     """By number of the Reserve, what a call has cost."""
     ended: EndedTasks = field(default_factory=EndedTasks)
     events: tuple[Event, ...] = ()
-    """What its engine emitted, but for ends of tasks, which the head counts."""
+    """What its engine emitted, but for ends of tasks, which the head counts, and what is summed."""
+    sums: tuple[EndedSums, ...] = ()
+    """By group, ends of steps and tasks where they are summed (`Setup.sums_ends`)."""
     accounts: tuple[RemoteAccount, ...] = ()
     """Accounts used since the last update: of models that custom roles ask for while they run."""
     stopped: RunStopped | None = None
@@ -227,6 +233,8 @@ class Worker:
         self._setup, self._environ = setup, environ
         self._events = Events(self._on_event)
         self._emitted: list[Event] = []
+        self._sums: dict[str, EndedSums] = {}
+        """By group."""
         self._wake = asyncio.Event()
         self._turn_timer: asyncio.TimerHandle | None = None
         self.requests = Requests(self._end_turn_soon)
@@ -343,9 +351,12 @@ class Worker:
                         results.verdicts = VerdictColumns()
                     results.verdicts.add(line)
             tasks.seqs.append(task.seq)
-            tasks.ids.append(task.id)
-            if isinstance(ended, StepError):
-                tasks.failures[task.seq] = ended
+            if self._setup.sums_ends:
+                self._sums_of(task.group).add_job(failed=isinstance(ended, StepError))
+            else:
+                tasks.ids.append(task.id)
+                if isinstance(ended, StepError):
+                    tasks.failures[task.seq] = ended
             self._end_turn_soon()
 
         is_shared = task.question != 0
@@ -371,9 +382,10 @@ class Worker:
     def _take_update(self) -> WorkerUpdate:
         requests = self.requests
         permits, requests.permits = requests.permits, {}
-        reports, requests.reports = requests.reports, Reports()
+        reports, requests.reports = requests.reports, defaultdict(Reports)
         records, requests.records = requests.records, {}
         ended, self._ended = self._ended, EndedTasks()
+        sums, self._sums = self._sums, {}
         now = asyncio.get_running_loop().time()
         self._questions_per_s = requests.n_unsent / max(BATCH_S, now - self._turn_ended_at)
         self._turn_ended_at = now
@@ -390,6 +402,7 @@ class Worker:
             settled=_drain(requests.settled),
             ended=ended,
             events=_drain(self._emitted),
+            sums=tuple(sums.values()),
             accounts=_drain(self._accounts),
             stopped=stopped,
             crash=self._crash,
@@ -412,10 +425,19 @@ class Worker:
             # The runner asks for no more jobs, but it may be waiting for one.
             for feed in self._feeds:
                 feed.stop()
+        elif self._setup.sums_ends and isinstance(event, StepEnded):
+            self._sums_of(event.group).add_step(event)
         elif isinstance(event, SENT):
             self._emitted.append(event)
         if isinstance(event, URGENT):
             self._wake.set()
+
+    def _sums_of(self, group: str) -> EndedSums:
+        """The sums of a group that are not sent yet."""
+        sums = self._sums.get(group)
+        if sums is None:
+            sums = self._sums[group] = EndedSums(group)
+        return sums
 
     def _note_sending(self) -> None:
         """Note when an update is sent."""

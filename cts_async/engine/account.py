@@ -168,6 +168,12 @@ class Account:
             return False
         return self._tokens is None or self._tokens.has_room(tokens * self._margin)
 
+    def has_ample_room(self, n: int, tokens: float) -> bool:
+        """True if `n` requests of about `tokens` in all may be sent now, and none of them would be a probe."""
+        if not _has_ample_room(self._requests, n):
+            return False
+        return _has_ample_room(self._tokens, tokens * self._margin)
+
     async def wait(self, tokens: float) -> None:
         """Return when there may be room for a request of about `tokens`, or it is worth asking again."""
         tokens *= self._margin
@@ -207,29 +213,45 @@ class Account:
     def take_together(
         self, now: float, tokens: Sequence[float], by: float, reserved: Sequence[float]
     ) -> list[Permit]:
-        """`take` for several requests, whose charges are counted as one; none is taken, and the list empty, where each
-        has to be looked at: unless all gates are meters that have room for all of them."""
+        """`take` for several requests that another process sends, at the time `by` at the latest, and whose charges are
+        counted as one; none is taken, and the list empty, where each has to be looked at: unless all gates are meters
+        that have room for all of them."""
         charges = [amount * self._margin for amount in tokens]
         request_gate, token_gate = self._requests, self._tokens
-        if not _has_ample_room(request_gate, len(charges)) or not _has_ample_room(token_gate, sum(charges)):
+        if (
+            not charges
+            or not _has_ample_room(request_gate, len(charges))
+            or not _has_ample_room(token_gate, sum(charges))
+        ):
             return []
         request_room, token_room = _room(request_gate), _room(token_gate)
         if request_gate:
             request_gate.take(now, len(charges), by)
         if token_gate:
             token_gate.take(now, sum(charges), by)
+        if self._reservations is None:
+            reserved, above = [0.0] * len(charges), [False] * len(charges)
+        else:
+            above = self._reservations.take_together(now, reserved)
         permits = []
-        for charge, reservation in zip(charges, reserved, strict=True):
+        for charge, reservation, is_above in zip(charges, reserved, above, strict=True):
             self.sent += 1
             self._tokens_sent += charge
             request_room, token_room = request_room - 1.0, token_room - charge
-            permit = Permit(
-                charge, by, self._margin, self.sent, self._tokens_sent, (request_room, token_room)
+            rooms = request_room, token_room
+            permits.append(
+                Permit(
+                    charge,
+                    by,
+                    self._margin,
+                    self.sent,
+                    self._tokens_sent,
+                    rooms,
+                    reserved=reservation,
+                    above=is_above,
+                    leased_at=now,
+                )
             )
-            if reservation and self._reservations:
-                permit.reserved = reservation
-                permit.above = self._reservations.take(now, reservation)
-            permits.append(permit)
         return permits
 
     def redate(self, was: float, sent_at: float, permits: Sequence[Permit]) -> None:
@@ -284,6 +306,14 @@ class Account:
         self._refusals *= 1.0 - REFUSALS_GAIN
         if self._slowed:
             self._speed_up(permit.sent_at)
+
+    def served_together(self, answers: Sequence[tuple[Permit, float | None]]) -> None:
+        """`served` for several requests, in their order."""
+        # Without a limit of tokens, and while nothing is refused, an answer concerns only the gates that probe with it.
+        concerns_probes_only = self._tokens is None and not self._refusals and not self._slowed
+        for permit, tokens_used in answers:
+            if permit.probes or not concerns_probes_only:
+                self.served(permit, tokens_used)
 
     def _speed_up(self, now: float) -> None:
         self._slowed = False

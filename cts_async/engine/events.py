@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, cast
 
 from cts_async.errors import StepError
 from cts_async.records import value
@@ -107,6 +107,48 @@ class StepEnded:
     """The price of the usage, as far as prices are known."""
     reused: bool = False
     """Whether it was taken from another run."""
+
+
+@dataclass(slots=True)
+class EndedSums:
+    """Ends of steps and jobs of one group, as sums: what is counted of them where nobody asks for each."""
+
+    group: str
+    jobs: int = 0
+    failed: int = 0
+    """Those of the jobs that ended without a result."""
+    steps: int = 0
+    executed: int = 0
+    """Those of the steps that were not replayed."""
+    lanes: set[str] = field(default_factory=set)
+    """Lanes of the steps; the next five count only steps with a lane, since the others asked nobody."""
+    calls: int = 0
+    replayed: int = 0
+    reused: int = 0
+    """Steps that were taken from other runs; they are no part of `replayed`."""
+    tokens: int = 0
+    usd: float = 0.0
+
+    def add_step(self, step: StepEnded) -> None:
+        """Add the end of a step."""
+        self.steps += 1
+        self.executed += not step.replayed
+        if not step.lane:
+            return
+        self.lanes.add(step.lane)
+        if not step.replayed:
+            self.calls += 1
+            self.tokens += step.usage.total
+            self.usd += step.usd
+        elif step.reused:
+            self.reused += 1
+        else:
+            self.replayed += 1
+
+    def add_job(self, *, failed: bool) -> None:
+        """Add the end of a job."""
+        self.jobs += 1
+        self.failed += failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +278,9 @@ class BatchSubscriber(Protocol):
     def take_ends(self, ends: Sequence[StepEnded | JobEnded]) -> None:
         """As if it were called with each of them."""
 
+    def take_sums(self, sums: EndedSums) -> None:
+        """As if it were called with each of the ends."""
+
 
 class Events:
     """Passes every event to every subscriber, in their order."""
@@ -249,6 +294,11 @@ class Events:
     def __bool__(self) -> bool:
         """True if there are subscribers: without any, events need not be made."""
         return bool(self._subscribers)
+
+    @property
+    def takes_sums(self) -> bool:
+        """True if no subscriber asks for each end of a step or job: then `emit_sums` may tell of them."""
+        return all(hasattr(subscriber, "take_sums") for subscriber in self._subscribers)
 
     def emit(self, event: Event) -> None:
         if self._held_back:
@@ -279,6 +329,13 @@ class Events:
                 continue
             for event in ends:
                 subscriber(event)
+
+    def emit_sums(self, sums: EndedSums) -> None:
+        """Emit ends of steps and jobs as sums, if all subscribers take those (`takes_sums`)."""
+        if self._held_back:
+            self.flush()
+        for subscriber in self._subscribers:
+            cast(BatchSubscriber, subscriber).take_sums(sums)
 
 
 WorkerState = Literal["starting", "working", "idle", "lost", "ended"]

@@ -9,6 +9,7 @@ an outage).
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
@@ -40,7 +41,7 @@ from cts_async.errors import (
     TransientError,
 )
 
-__all__ = ["Lane", "LaneLimits", "Permit"]
+__all__ = ["Lane", "LaneLimits", "Permit", "Waiter"]
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 1.0, 60.0
 SHORT_PAUSE_S = 2.0
@@ -64,7 +65,7 @@ _OWN_FAULT = frozenset({None, 200, 500})
 """Statuses that a request itself may have caused: no response in time, a broken one, an internal error."""
 
 
-class _Waiter(NamedTuple):
+class Waiter(NamedTuple):
     """A caller that waits for permission; its first fields order the queue."""
 
     seq: int
@@ -96,7 +97,7 @@ class Lane:
         if account is None:
             account = Account(limits)
         self._events, self._account = events, account
-        self._waiting: list[_Waiter] = []
+        self._waiting: list[Waiter] = []
         self._order = count()
         self._work = asyncio.Event()
         self._paused_until = 0.0
@@ -186,7 +187,7 @@ class Lane:
         if self._waiting and self._limited.counts[step_key] > 1:
             # A request that is too large for the account would hold up all others for as long as it is tried.
             seq = max(seq, *(waiter.seq for waiter in self._waiting))
-        heappush(self._waiting, _Waiter(seq, next(self._order), tokens, reserved, granted))
+        heappush(self._waiting, Waiter(seq, next(self._order), tokens, reserved, granted))
         if self.in_flight < self.window.size:
             self._work.set()
         return granted
@@ -228,6 +229,32 @@ class Lane:
                 self._events.emit(LimitLearned(self.name, unit, per_min))
         # Last: it admits the next caller, by what has been recorded until then.
         self._leave()
+
+    def succeeded_together(self, answers: Sequence[tuple[Permit, float | None]]) -> None:
+        """`succeeded` for several requests whose answers named no limits, in their order.
+
+        Whoever waits for their places is let in when all of them are recorded.
+        """
+        if not answers:
+            return
+        is_quiet = self.circuit.is_quiet and not self._unsettled
+        if self._limited.unanswered or self._forbidden.steps or not is_quiet:
+            # What is recorded of one answer may change what becomes of the next.
+            for permit, tokens_used in answers:
+                self.succeeded(permit, tokens_used)
+            return
+        self._account.served_together(answers)
+        self._reached = True
+        self._pause_s, self._episodes = 0.0, 0
+        self._alive_at = asyncio.get_running_loop().time()
+        numbers = [permit.number for permit, _ in answers]
+        n_waiting = 0
+        if not self._account.awaited:
+            n_waiting = len(self._waiting)
+        self.window.answered_together(numbers, self._account.sent, self.in_flight, n_waiting)
+        for _, tokens_used in answers:
+            self._tokens_used += tokens_used or 0.0
+        self._leave(len(answers))
 
     def forbidden(self, permit: Permit, error: RequestForbidden, step_key: str) -> ProviderRefused | None:
         """Record that the provider answered 403. The reason to stop if it must be the account's, not the request's."""
@@ -387,8 +414,9 @@ class Lane:
             permit.is_outage_probe = self.circuit.sending(now)
         return permit
 
-    def _leave(self) -> None:
-        self.in_flight -= 1
+    def _leave(self, n: int = 1) -> None:
+        """Let `n` requests leave, and those in that waited for their places."""
+        self.in_flight -= n
         if self._limited.unanswered:
             self._left_at = asyncio.get_running_loop().time()
         # The caller at a gate is the oldest: nobody may take the place for which it waits.

@@ -7,6 +7,7 @@ the order of sending: `number` is that of the request whose outcome is reported,
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil, inf, sqrt
 from typing import Final
@@ -71,6 +72,11 @@ class Circuit:
         if self._own_fault and len(self._failed_steps) <= FEW:
             return frozenset(self._failed_steps)
         return frozenset()
+
+    @property
+    def is_quiet(self) -> bool:
+        """True if an answer would change nothing here: no failure has been counted since the last one."""
+        return not self._failures and self.opened_at is None
 
     def succeeded(self) -> bool:
         """Record that the provider answered. True if that ended an outage."""
@@ -249,6 +255,14 @@ class Share:
         self.total += gain * (refused - self.total)
         self.weight += gain * (1.0 - self.weight)
 
+    def add_answers(self, n: int, gain: float) -> None:
+        """`add` for `n` requests that were answered."""
+        total, weight = self.total, self.weight
+        for _ in range(n):
+            total -= gain * total
+            weight += gain * (1.0 - weight)
+        self.total, self.weight = total, weight
+
     @property
     def seen(self) -> float:
         """The share among the outcomes so far, however few; `total` counts missing ones as answered."""
@@ -303,6 +317,23 @@ class ConcurrencyWindow:
         elif in_round:
             self._most_used = max(self._most_used, in_flight)
             self._end_round(sent)
+
+    def answered_together(self, numbers: Sequence[int], sent: int, in_flight: int, n_waiting: int) -> None:
+        """`answered` for several requests, each of which leaves its place to one of `n_waiting`, if there are any."""
+        is_full = self.size == self.ceiling and self.size < self._threshold
+        if not is_full or self._extra or not numbers or min(numbers) <= self._cut_at:
+            for number in numbers:
+                self.answered(number, sent, in_flight)
+                if n_waiting:
+                    n_waiting -= 1
+                    sent += 1
+                else:
+                    in_flight -= 1
+            return
+        # At its ceiling, and never cut: there is nothing but to count.
+        self._answered, self._asking = True, False
+        self._share.add_answers(len(numbers), 1.0 / max(self.size, MEMORY))
+        self._noise.add_answers(len(numbers), 1.0 / LONG_MEMORY)
 
     def refused(self, number: int, sent: int, in_flight: int) -> bool:
         """Record that a request was refused while `in_flight` were in flight, itself included.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import insort
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
@@ -357,6 +357,15 @@ class ReservationDetector:
         """Count a request; True if the limit is exceeded with it."""
         self._log.take(now, reserved)
         return self._log.room(now) < 0
+
+    def take_together(self, now: float, reservations: Sequence[float]) -> list[bool]:
+        """`take` for several requests: counted as one where the limit is not exceeded with all of them."""
+        total = sum(reservations)
+        if self._log.room(now) < total:
+            # Where none is known, there is nothing to count.
+            return [reserved > 0 and self.take(now, reserved) for reserved in reservations]
+        self._log.take(now, total)
+        return [False] * len(reservations)
 
     def served_above(self) -> None:
         """Record that a request was answered that exceeded the limit by its reservation."""

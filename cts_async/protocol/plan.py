@@ -574,6 +574,8 @@ def draft_plan(
     extractor = extractor or config.extractor
     prompts, catalogue = choose_prompts(config, catalogue)
     catalogue = replace(catalogue, cheap=config.cheap)
+
+    # Who takes part.
     check_asking(config)
     config, given_rows = with_given(config)
     if config.stop_after:
@@ -586,6 +588,8 @@ def draft_plan(
     elif config.given_rewrites:
         rewrites = given_rows
     systems = systems_of(config, rewrites, prompts.variants, custom)
+
+    # What they work on, and with which prompts and tools.
     dataset = open_dataset(config.data, config.gold, config.fields, skip_bad_gold=config.skip_bad_gold)
     human_answers = read_human_answers(config, dataset)
     plain_prompts: PromptSet | None = None
@@ -595,54 +599,30 @@ def draft_plan(
     search = plan_search(config, load_search(*config.config_files), environ, dataset.corpus)
     _typed_switches(config.agent_settings)  # a misspelled one is said before a missing key
     roles = _with_page_reader(choose_roles(config, catalogue.roles, web=search.web), custom)
-    if (config.agent_mode == "as-published" or config.agent_settings) and roles.agent in custom:
-        raise UsageError(
-            f"{roles.agent} is code of yours, and has no agent mode: leave out --agent-mode and --agent-setting"
-        )
-    if config.inject_at and roles.agent in custom:
-        raise UsageError(
-            f"{roles.agent} is code of yours, and takes nothing between its turns: leave out --inject-at"
-        )
-    # A system named for its questions, whose agent can ask none, would be read as one that had no need to.
-    if config.asks_during_search and roles.agent in custom and not may_ask_user(custom[roles.agent]["agent"]):
-        raise UsageError(
-            f"{roles.agent}: takes no `ask`, and so cannot ask the user during its search: add `ask` to its parameters, "
-            "or leave out --ask during and both"
-        )
-    asking_prompts = None
+    if roles.agent in custom:
+        _check_custom_agent(config, roles.agent, custom, toolbox)
+    asking_prompts: PromptSet | None = None
     if config.asks_during_search:
         asking_prompts, _ = choose_prompts(config, catalogue, asking_toolbox(toolbox, config.ask_rules))
         if _asks_confidence(dataset, extractor):
             asking_prompts = asking_prompts.asking_confidence()
-    if not toolbox.is_default and roles.agent in custom:
-        raise UsageError(f"{roles.agent} is code of yours, and brings its own tools: leave out --tools")
     if not toolbox.uses("visit"):
         roles = replace(roles, visit=None)  # no page is read, so nobody needs to read one
-    roles_by_model = _roles_by_model(config, roles, given_labels=given_rows, custom=custom)
-    options, trial = _CHOOSE_PLAYERS, "--all baseline"
-    if extractor is not None:
-        roles_by_model.setdefault(extractor, []).append("extractor")
-        options = _CHOOSE_BUILDERS
-    # The baseline extracts no nuggets and has no scheme.
-    if extractor is not None or config.schemes != ("cts",):
-        trial = "--all local"
-    specs = resolve_all(
-        roles_by_model,
+
+    # Their models, whose keys are missed only now.
+    specs = _resolved_models(
+        config,
         catalogue,
         environ,
-        also_missing=_missing_variables(search, environ),
-        options=options,
-        trial=trial,
+        _roles_by_model(config, roles, given_labels=given_rows, custom=custom),
+        extractor=extractor,
+        missing_variables=_missing_variables(search, environ),
         keyless=keyless,
         keys_elsewhere=keys_elsewhere,
     )
-    specs = with_embedded_file(specs, environ)
-    if config.budget.max_usd is not None:
-        check_prices(specs.values())
-    limit = config.limit
-    only_embedded = bool(specs) and all(spec.embedded for spec in specs.values())
-    if limit is None and config.data == "sample" and only_embedded:
-        limit = SMOKE_LIMIT
+
+    # The instances, all of which are read.
+    limit = _limit(config, specs)
     n_instances, most_nuggets, languages = _check_instances(dataset, limit, config)
     judge_form = config.judge_form or dataset.judge_form
     if not config.no_judge:
@@ -656,25 +636,24 @@ def draft_plan(
     def instances() -> Iterator[Instance]:
         return islice(dataset.instances(), limit)
 
+    # How the agent searches.
+    agent = specs.get(roles.agent)
+    settings = _settings(config, agent)
+    if agent is not None and agent.structured == "llama":
+        _check_turns_for_asks(config, agent, settings)
+    agent_prompt = config.agent_prompt
+    if agent_prompt is None:
+        agent_prompt = agent.agent_prompt if agent else "query"
+
     remarks = list(remarks_on(prompts, languages))
     remarks += remarks_on_modes(config, custom)
     remarks += remarks_on_tiers(specs, cheap=config.cheap)
     if config.as_published:
         remarks.append(AS_PUBLISHED)
-    agent = specs.get(roles.agent)
-    settings = _settings(config, agent)
-    if agent is not None and agent.structured == "llama" and config.min_asks >= settings.max_turns:
-        raise UsageError(
-            f"--min-asks {config.min_asks}: {agent.name} asks once a turn, and has {settings.max_turns}, the last of "
-            f"which answers: add --max-turns {config.min_asks + 1}, or more"
-        )
     if not config.stop_after:
         remarks += remarks_on_mode(settings, roles, search)
-    agent_prompt = config.agent_prompt
-    if agent_prompt is None:
-        agent_prompt = agent.agent_prompt if agent else "query"
-    if agent is not None and not config.stop_after:
-        remarks += remarks_on_agent(prompts.of(roles.agent), agent_prompt)
+        if agent is not None:
+            remarks += remarks_on_agent(prompts.of(roles.agent), agent_prompt)
     gold_sha256 = sha256_of(dataset.gold_path) if dataset.gold_path else None
     plan = Plan(
         config=config,
@@ -709,6 +688,78 @@ def draft_plan(
     plan.check_prompts()
     plan.reuse.check()
     return plan, _series(plan, catalogue)
+
+
+def _check_custom_agent(config: RunConfig, agent: str, custom: Players, toolbox: Toolbox) -> None:
+    """Raise UsageError for an option that an agent of the user's own code cannot follow."""
+    if config.agent_mode == "as-published" or config.agent_settings:
+        raise UsageError(
+            f"{agent} is code of yours, and has no agent mode: leave out --agent-mode and --agent-setting"
+        )
+    if config.inject_at:
+        raise UsageError(
+            f"{agent} is code of yours, and takes nothing between its turns: leave out --inject-at"
+        )
+    # A system named for its questions, whose agent can ask none, would be read as one that had no need to.
+    if config.asks_during_search and not may_ask_user(custom[agent]["agent"]):
+        raise UsageError(
+            f"{agent}: takes no `ask`, and so cannot ask the user during its search: add `ask` to its parameters, "
+            "or leave out --ask during and both"
+        )
+    if not toolbox.is_default:
+        raise UsageError(f"{agent} is code of yours, and brings its own tools: leave out --tools")
+
+
+def _resolved_models(
+    config: RunConfig,
+    catalogue: Catalogue,
+    environ: Mapping[str, str],
+    roles_by_model: dict[str, list[str]],
+    *,
+    extractor: str | None,
+    missing_variables: Sequence[str],
+    keyless: bool,
+    keys_elsewhere: bool,
+) -> dict[str, ModelSpec]:
+    """The models of all players, by name. Raises UsageError for what cannot be asked, with what to do next."""
+    options, trial = _CHOOSE_PLAYERS, "--all baseline"
+    if extractor is not None:
+        roles_by_model.setdefault(extractor, []).append("extractor")
+        options = _CHOOSE_BUILDERS
+    # The baseline extracts no nuggets and has no scheme.
+    if extractor is not None or config.schemes != ("cts",):
+        trial = "--all local"
+    specs = resolve_all(
+        roles_by_model,
+        catalogue,
+        environ,
+        also_missing=missing_variables,
+        options=options,
+        trial=trial,
+        keyless=keyless,
+        keys_elsewhere=keys_elsewhere,
+    )
+    specs = with_embedded_file(specs, environ)
+    if config.budget.max_usd is not None:
+        check_prices(specs.values())
+    return specs
+
+
+def _limit(config: RunConfig, specs: Mapping[str, ModelSpec]) -> int | None:
+    """How many instances are run: as many as the user says, else a few where the embedded model plays every role."""
+    only_embedded = bool(specs) and all(spec.embedded for spec in specs.values())
+    if config.limit is None and config.data == "sample" and only_embedded:
+        return SMOKE_LIMIT
+    return config.limit
+
+
+def _check_turns_for_asks(config: RunConfig, agent: ModelSpec, settings: AgentSettings) -> None:
+    """Raise UsageError where an agent that asks once a turn has too few turns for the questions that it has to ask."""
+    if config.min_asks >= settings.max_turns:
+        raise UsageError(
+            f"--min-asks {config.min_asks}: {agent.name} asks once a turn, and has {settings.max_turns}, the last of "
+            f"which answers: add --max-turns {config.min_asks + 1}, or more"
+        )
 
 
 PlanT = TypeVar("PlanT", bound=Plan)

@@ -99,6 +99,13 @@ class Pace:
         self._executed += 1
         self.n_ended += 1
 
+    def ended_together(self, n_jobs: int, n_steps: int, n_executed: int) -> None:
+        """So many jobs ended, and steps have a result, of which `n_executed` were not replayed."""
+        # Steps of jobs that have not ended yet are few, and count as if these had.
+        self._of_ended += n_steps + n_jobs
+        self._executed += n_executed + n_jobs
+        self.n_ended += n_jobs
+
     def hold(self, at: float, *, held: bool) -> None:
         """Stop the clock while nothing can proceed (`held`)."""
         if held and self._held_since == math.inf:
@@ -227,6 +234,17 @@ class _Counters:
         self.failed += event.failure is not None
         self.pace.ended(event.job_id)
 
+    def add_sums(self, sums: events.EndedSums) -> None:
+        """Count steps that have a result, and jobs that have ended."""
+        self.add_jobs(sums.jobs, sums.failed)
+        self.lanes |= sums.lanes
+        self.calls += sums.calls
+        self.replayed += sums.replayed
+        self.reused += sums.reused
+        self.tokens += sums.tokens
+        self.usd += sums.usd
+        self.pace.ended_together(sums.jobs, sums.steps, sums.executed)
+
     def part(self, at: float, outages: AbstractSet[str]) -> LivePart:
         """Its state at a time; `outages` are lanes whose provider does not answer."""
         n_left = self.group.n_expected - self.done
@@ -352,6 +370,11 @@ class Progress:
                     group.step_ended(event)
                 elif type(event) is events.JobEnded:
                     group.job_ended(event)
+
+    def take_sums(self, sums: events.EndedSums) -> None:
+        """Handle ends of steps and jobs of a group that came as sums."""
+        with self._lock:
+            self._counters(sums.group).add_sums(sums)
 
     def _handle(self, event: events.Event) -> None:
         match event:

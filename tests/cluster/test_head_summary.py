@@ -17,11 +17,13 @@ from cts_async.cluster.work import JudgingWork
 from cts_async.cluster.worker import Setup
 from cts_async.config import JudgeConfig
 from cts_async.datasets.kinds.sample import sample_dir
-from cts_async.engine.events import Events
+from cts_async.engine.events import Event, Events, JobEnded
 from cts_async.llm.catalog import load_catalogue
 from cts_async.protocol import answers
 from cts_async.protocol.rejudge import JudgePlan, plan_judging
 from cts_async.tables.summary import summary_json
+from cts_async.watch.live import LiveFile
+from cts_async.watch.progress import Progress, RunGroup
 
 N = 8
 
@@ -81,3 +83,26 @@ def test_summary_of_a_cluster_is_that_of_its_files(
     assert made.spent.calls >= N - n_failed
     assert list(made.failures) == list(read.failures)
     assert len(list(made.failures)) >= n_failed
+
+
+@pytest.mark.parametrize("logged", [False, True])
+def test_progress_of_a_cluster_counts_each_end_whoever_else_listens(tmp_path: Path, logged: bool) -> None:
+    """Ends come as sums, unless somebody asks for each, as the log of events does."""
+    seen: list[Event] = []
+
+    async def main() -> LiveFile:
+        async with FakeProvider(Settings(served_model="fake-1-2026")) as provider:
+            plan = planned(tmp_path, provider.url, n_failed=2)
+            group = plan.group("fake")
+            progress = Progress([RunGroup(group, N, (tmp_path,))])
+            subscribers = [progress, seen.append] if logged else [progress]
+            await run_on_cluster(InThisLoop(), plan, {}, Events(*subscribers))
+            return progress.live()
+
+    live = asyncio.run(main())
+    assert [live["n_done"], live["n_failed"], live["calls"], live["replayed"]] == [N, 2, N - 2, 0]
+    assert live["tokens"] > 0
+    assert sum(worker["done"] for worker in live["workers"]) == N
+    assert sum(worker["calls"] for worker in live["workers"]) == N - 2
+    n_logged = N if logged else 0
+    assert sum(isinstance(event, JobEnded) for event in seen) == n_logged

@@ -8,18 +8,28 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from fake_limits import Allowance, ServerLimits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_cluster import MOST, PRICES, Cluster, Killer, World
-from virtual_time import run_virtual
+from virtual_time import in_virtual_time, run_virtual
 
 from cts_async.cluster import head as heads
 from cts_async.cluster import worker as workers
+from cts_async.cluster.limits import (
+    Failure,
+    Limits,
+    PermitRequests,
+    RemoteAccount,
+    Reports,
+    Terms,
+    WorkerShare,
+)
 from cts_async.config import BudgetConfig
 from cts_async.engine.budget import BudgetLimits
-from cts_async.engine.events import BudgetUsed, CircuitChanged, Cost, LaneInUse, LimitLearned
+from cts_async.engine.events import BudgetUsed, CircuitChanged, Cost, Events, LaneInUse, LimitLearned
 from cts_async.engine.lane import LaneLimits
 from cts_async.errors import BudgetSpent, ProviderDown, TransientError
 
@@ -206,6 +216,33 @@ def test_outage_holds_for_all_workers_and_costs_no_retry(tmp_path: Path) -> None
     assert not any(b"error" in line for line in cluster.results())
     changes = [event.open for event in cluster.events if isinstance(event, CircuitChanged)]
     assert changes == [True, False]
+
+
+@in_virtual_time
+async def test_only_an_answer_ends_an_outage() -> None:
+    """Until then permits say that a failure costs no retry; what else a worker reports does not change that."""
+    granted: list[tuple[Sequence[int], Terms]] = []
+    async with anyio.create_task_group() as background:
+        limits = Limits(None, Events(), background, lambda reason: None)
+        limits.open([RemoteAccount("a", "gpt", LaneLimits(max_concurrency=64))])
+        share = WorkerShare(limits, lambda number, answer: None, lambda *grant: granted.append(grant))
+        now = asyncio.get_running_loop().time()
+        numbers = list(range(1, 8))
+        keys = [f"k{number}" for number in numbers]
+        share.admit("a", PermitRequests(numbers, numbers, [0.0] * 7, keys, [0.0] * 7), now)
+        error = TransientError("no connection", unsent=True)
+        failed = {number: Failure(0.01, error, f"k{number}") for number in numbers[:5]}
+        share.report("a", Reports(failed=failed), now)
+        share.report("a", Reports(used={6: 0.01}), now)
+        await asyncio.sleep(60.0)
+        now = asyncio.get_running_loop().time()
+        share.admit("a", PermitRequests([8], [8], [0.0], ["k8"], [0.0]), now)
+        await asyncio.sleep(1.0)
+        assert [(list(numbers), in_outage) for numbers, (_, _, in_outage, _) in granted[-1:]] == [([8], True)]
+        share.report("a", Reports(served=[8], served_used_s=[0.01], tokens=[None]), now)
+        share.admit("a", PermitRequests([9], [9], [0.0], ["k9"], [0.0]), now)
+        assert granted[-1][1][2] is False
+        background.cancel_scope.cancel()
 
 
 def test_outage_that_lasts_too_long_stops_the_run(tmp_path: Path) -> None:

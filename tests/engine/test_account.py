@@ -111,3 +111,19 @@ async def test_paced_permits_are_not_taken_together() -> None:
     account = Account(LaneLimits(requests_per_min=6_000, kind="paced"))
     assert account.take_together(0.0, [0.0, 0.0], 0.1, [0.0, 0.0]) == []
     assert account.sent == 0
+
+
+@in_virtual_time
+async def test_reservations_of_permits_taken_together_are_counted_as_one_by_one() -> None:
+    """Of 1,000 tokens a minute 400, 400 and 400 are reserved: the third exceeds them."""
+    limits = LaneLimits(tokens_per_min=1_000, kind="sliding")
+    together, singly = Account(limits, LEASE_S), Account(limits, LEASE_S)
+    reserved = [[400.0, 400.0], [400.0], [0.0]]
+    taken = [together.take_together(1.0, [1.0] * len(part), 1.5, part) for part in reserved]
+    above = [permit.above for permits in taken for permit in permits]
+    assert above == [False, False, True, False]
+    assert above == [
+        singly.take(1.0, 1.0, 1.5, reserved=amount).above for amount in (400.0, 400.0, 400.0, 0.0)
+    ]
+    assert [permit.reserved for permit in taken[0]] == [400.0, 400.0]
+    assert {permit.leased_at for permits in taken for permit in permits} == {1.0}

@@ -790,3 +790,89 @@ async def test_status_shows_the_limits_as_configured() -> None:
         assert (status.requests_per_min, status.tokens_per_min) == pytest.approx((600.0, 90_000.0))
     status = status_of(Lane("gpt", LaneLimits()))
     assert (status.requests_per_min, status.tokens_per_min) == (None, None)
+
+
+# --- Answers that came together
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    limits=st.sampled_from(
+        [
+            LaneLimits(max_concurrency=6),
+            LaneLimits(max_concurrency=300),
+            LaneLimits(tokens_per_min=2_000, max_concurrency=6, kind="sliding"),
+            LaneLimits(requests_per_min=100, tokens_per_min=4_000, max_concurrency=6, kind="auto"),
+        ]
+    ),
+    steps=st.lists(
+        st.tuples(
+            st.integers(1, 9),
+            st.lists(st.none() | st.integers(0, 300), max_size=9),
+            st.sampled_from(["", "", "", "429", "503", "403"]),
+        ),
+        max_size=12,
+    ),
+)
+def test_answers_that_came_together_leave_the_lane_as_one_by_one(
+    limits: LaneLimits, steps: list[tuple[int, list[int | None], str]]
+) -> None:
+    """Whatever was refused before, where nobody waits."""
+
+    async def run(*, together: bool) -> list[object]:
+        lane = started(Lane("gpt", limits))
+        permits: list[Permit] = []
+        states: list[object] = []
+        seq = 0
+        for n_asked, all_tokens, failure in steps:
+            asking = []
+            for _ in range(min(n_asked, int(lane.window.size) - lane.in_flight)):
+                asking.append(asyncio.ensure_future(lane.admit(seq, 100.0, reserved=400.0)))
+                seq += 1
+            await asyncio.sleep(0.5)
+            permits += [request.result() for request in asking if request.done()]
+            for request in asking:
+                request.cancel()
+            if failure == "403" and permits:
+                lane.forbidden(permits.pop(0), RequestForbidden("403", status=403), "k")
+            elif failure and permits:
+                error = (
+                    RateLimited("429", status=429) if failure == "429" else TransientError("503", status=503)
+                )
+                lane.failed(permits.pop(0), error, "k")
+            answers = list(zip(permits, all_tokens, strict=False))
+            del permits[: len(answers)]
+            if together:
+                lane.succeeded_together(answers)
+            else:
+                for permit, tokens in answers:
+                    lane.succeeded(permit, tokens)
+            window, account = vars(lane.window).copy(), lane._account
+            del window["_share"], window["_noise"]
+            states += [
+                lane.status(asyncio.get_running_loop().time()),
+                window,
+                account._margin,
+                account._refusals,
+            ]
+            states += [lane.window._share.total, lane.window._noise.weight, lane.in_flight, lane._alive_at]
+        return states
+
+    assert run_virtual(lambda: run(together=True)) == run_virtual(lambda: run(together=False))
+
+
+async def test_who_waits_is_let_in_when_all_answers_are_recorded() -> None:
+    lane = started(Lane("gpt", LaneLimits(max_concurrency=8)))
+    permits = [await lane.admit(0, 100.0) for _ in range(8)]
+    waiting = [asyncio.ensure_future(lane.admit(seq, 100.0)) for seq in range(5, 0, -1)]
+    await asyncio.sleep(0)
+    lane.succeeded_together([(permit, 100.0) for permit in permits[:3]])
+    await asyncio.sleep(0)
+    assert [request.done() for request in waiting] == [False, False, True, True, True], "the oldest first"
+    assert lane.in_flight == 8
+    lane.succeeded_together([(permit, 100.0) for permit in permits[3:]])
+    await asyncio.sleep(0)
+    assert all(request.done() for request in waiting)
+    assert (lane.in_flight, lane.waiting) == (5, 0)
+    for request in waiting:
+        request.cancel()

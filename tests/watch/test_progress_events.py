@@ -83,6 +83,38 @@ def test_ends_that_come_together_count_as_one_by_one() -> None:
     assert together.live()["spent_usd"] == pytest.approx(0.003)
 
 
+def test_ends_that_come_as_sums_count_as_one_by_one() -> None:
+    ends = [
+        of.StepEnded("a", "q1", "clarify", "gpt", False, 0.5, of.Usage(90, 10), 0.001),
+        of.StepEnded("a", "q1", "rewrite", "gpt", True, 0.0, of.Usage(), reused=True),
+        of.StepEnded("a", "q1", "answer/1", "ua", True, 0.0, of.Usage()),
+        of.StepEnded("a", "q1", "search/tool/1", "", False, 0.1, of.Usage()),
+        of.JobEnded("a", "q1", None),
+        of.StepEnded("a", "q2", "clarify", "gpt", False, 0.5, of.Usage(30, 1), 0.002),
+        of.JobEnded("a", "q2", RejectedError("no")),
+        *jobs("a", 2),
+    ]
+    sums = of.EndedSums("a")
+    for end in ends:
+        if isinstance(end, of.StepEnded):
+            sums.add_step(end)
+        elif isinstance(end, of.JobEnded):
+            sums.add_job(failed=end.failure is not None)
+    clock = Clock()
+    singly, together = made(("a", 10), clock=clock), made(("a", 10), clock=clock)
+    emit(singly, of.GroupBegan("a"))
+    emit(together, of.GroupBegan("a"))
+    clock.now = 10.0
+    emit(singly, *ends)
+    assert of.Events(together).takes_sums
+    assert not of.Events(together, [].append).takes_sums
+    of.Events(together).emit_sums(sums)
+    assert together.live() == singly.live()
+    names = ("n_done", "n_failed", "calls", "replayed", "reused", "tokens")
+    assert values(part(together, "a"), *names) == [4, 1, 4, 1, 1, 331]
+    assert part(together, "a")["eta_s"] is not None
+
+
 async def test_ends_are_held_back_for_one_turn_of_the_loop_and_come_in_order() -> None:
     seen: list[of.Event] = []
     events = of.Events(seen.append)
