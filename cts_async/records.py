@@ -93,6 +93,14 @@ def value(cls: type[T]) -> type[T]:
     return slotted
 
 
+@dataclass_transform()
+def message(cls: type[T]) -> type[T]:
+    """Make a slotted dataclass whose fields are filled one by one, and which is pickled like a `value`."""
+    slotted = dataclass(slots=True)(cls)
+    slotted.__reduce__ = _reducer(slotted)  # type: ignore[method-assign, assignment]
+    return slotted
+
+
 def _reducer(cls: type[T]) -> Callable[[T], tuple[type[T], tuple[Any, ...]]]:
     """Return the `__reduce__` of a class: its constructor and its fields in order."""
     names = [field.name for field in fields(cls)]  # type: ignore[arg-type]

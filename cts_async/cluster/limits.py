@@ -12,7 +12,6 @@ whatever is late or lost, and no clocks are compared:
 from __future__ import annotations
 
 import asyncio
-from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -30,7 +29,7 @@ from cts_async.engine.events import Cost, Events
 from cts_async.engine.lane import Lane, Waiter
 from cts_async.engine.ratelimit import PacedGate, Quotas
 from cts_async.errors import RateLimited, RunStopped, TransientError
-from cts_async.records import value
+from cts_async.records import message, value
 from cts_async.runs.journal import SpentPart
 
 LEASE_S: Final = 0.5
@@ -58,7 +57,7 @@ class RemoteAccount:
     limits: LaneLimits
 
 
-@dataclass(slots=True)
+@message
 class PermitRequests:
     """Requests for permits of one account, a column for each field: one object for all of them travels faster than one
     each. The answer to each is a permit, or the RunStopped that ended the lane. Fields as in `Lane.admit`."""
@@ -71,7 +70,7 @@ class PermitRequests:
     reserved: list[float] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@message
 class Records:
     """Steps that a worker has executed, for the journal of a run."""
 
@@ -81,7 +80,7 @@ class Records:
     """None for a step that failed."""
     lines: bytearray = field(default_factory=bytearray)
     """One after the other: in one piece they are read, and written, without a look at each."""
-    sizes: array[int] = field(default_factory=lambda: array("L"))
+    sizes: list[int] = field(default_factory=list)
     """Bytes of each line."""
     part: SpentPart | None = None
     """What a summary counts of the steps; None where it reads them."""
@@ -95,7 +94,7 @@ class Reserve:
     most: Cost
 
 
-@dataclass(slots=True)
+@message
 class Grant:
     """Permits that were granted at the same time."""
 
@@ -123,7 +122,7 @@ Terms = tuple[float, float, bool, bool]
 """What permits have in common that are in one Grant: its fields but `numbers`."""
 
 
-@dataclass(slots=True)
+@message
 class Reports:
     """What became of permits of one account, by the number of the request that was answered with each.
 

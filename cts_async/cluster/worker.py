@@ -10,7 +10,6 @@ import asyncio
 import os
 import socket
 import traceback
-from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -54,7 +53,7 @@ from cts_async.engine.runner import Job, Runner
 from cts_async.errors import CTSError, Interrupted, RunStopped, StepError
 from cts_async.llm.redact import SECRETS
 from cts_async.protocol.run import deadline_at
-from cts_async.records import value
+from cts_async.records import message, value
 from cts_async.runs.journal import SpentPart
 from cts_async.runs.results import VerdictColumns
 
@@ -133,13 +132,13 @@ class Lookup:
     notes: Any = None
 
 
-@dataclass(slots=True)
+@message
 class EndedLines:
     """Lines of tasks that have ended, for one file."""
 
     lines: bytearray = field(default_factory=bytearray)
     """One after the other."""
-    sizes: array[int] = field(default_factory=lambda: array("L"))
+    sizes: list[int] = field(default_factory=list)
     """Bytes of each line."""
     verdicts: VerdictColumns | None = None
     """What a summary counts of them; None where it reads them."""
@@ -149,7 +148,7 @@ class EndedLines:
         self.sizes.append(len(line))
 
 
-@dataclass(slots=True)
+@message
 class EndedTasks:
     """Tasks that have ended, with their lines for each file in one piece."""
 
@@ -158,11 +157,9 @@ class EndedTasks:
     """As the worker knows them; empty where ends are summed."""
     failures: dict[int, StepError] = field(default_factory=dict)
     """By `seq`, why tasks failed; empty where ends are summed."""
-    results: defaultdict[int, EndedLines] = field(default_factory=lambda: defaultdict(EndedLines))
+    results: dict[int, EndedLines] = field(default_factory=dict)
     """By the number of their run."""
-    judgments: defaultdict[tuple[int, str], EndedLines] = field(
-        default_factory=lambda: defaultdict(EndedLines)
-    )
+    judgments: dict[tuple[int, str], EndedLines] = field(default_factory=dict)
     """By run and further judge."""
 
 
@@ -342,9 +339,9 @@ class Worker:
             tasks = self._ended
             for judge, line in work.lines_of(task, ended):
                 if judge is not None:
-                    tasks.judgments[run, judge].add(journal_line(line))
+                    tasks.judgments.setdefault((run, judge), EndedLines()).add(journal_line(line))
                     continue
-                results = tasks.results[run]
+                results = tasks.results.setdefault(run, EndedLines())
                 results.add(journal_line(line))
                 if work.is_one_step:
                     if results.verdicts is None:
@@ -398,7 +395,7 @@ class Worker:
             permits=permits,
             records=records,
             withdrawn=_drain(requests.withdrawn),
-            reports=reports,
+            reports=dict(reports),
             settled=_drain(requests.settled),
             ended=ended,
             events=_drain(self._emitted),

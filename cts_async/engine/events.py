@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, cast
 
 from cts_async.errors import StepError
-from cts_async.records import value
+from cts_async.records import message, value
 
 
 @value
@@ -109,7 +109,7 @@ class StepEnded:
     """Whether it was taken from another run."""
 
 
-@dataclass(slots=True)
+@message
 class EndedSums:
     """Ends of steps and jobs of one group, as sums: what is counted of them where nobody asks for each."""
 

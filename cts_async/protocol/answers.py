@@ -255,13 +255,7 @@ def answers_of_candidates(
                     whole_file = None
     _check_distinct(file, answers.ids, judgings)
     if not answers.ids:
-        if not file.stat().st_size:
-            raise InputError(file, "is empty; expected a candidate answer on each line")
-        raise InputError(
-            file,
-            f"no line can be joined with the gold {gold.path}, neither by id nor by fused_query; "
-            "if its fields have other names, use --field OURS=THEIRS",
-        )
+        raise _no_candidate(file, gold)
     # By line: the index has a record by its id and again by its query.
     n_records = len({record.line for record in gold.records()})
     n_absent = n_records - len(joined)
@@ -276,6 +270,16 @@ def answers_of_candidates(
     if n_unknown + n_failures == 0 and n_records <= MAX_SENT and file.suffix.lower() not in CSV_SUFFIXES:
         answers = replace(answers, lines=CandidateLines(file, gold, config, len(answers)))
     return replace(answers, n_unknown=n_unknown, n_absent=max(0, n_expected - len(answers)))
+
+
+def _no_candidate(file: Path, gold: GoldIndex) -> InputError:
+    if not file.stat().st_size:
+        return InputError(file, "is empty; expected a candidate answer on each line")
+    return InputError(
+        file,
+        f"no line can be joined with the gold {gold.path}, neither by id nor by fused_query; "
+        "if its fields have other names, use --field OURS=THEIRS",
+    )
 
 
 MAX_SENT: Final = 1_024

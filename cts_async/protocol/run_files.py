@@ -176,7 +176,7 @@ class RunFiles(RecordedWork):
             raise write_error(directory, error, verb="write there") from None
         self._judgments: dict[str, AppendLog] = {}
         self.written: WrittenResults | None = None
-        """Is given each result and the bytes of its line, in the order of the file, before the line is written."""
+        """What a summary counts of the results that are written here, in the order of the file; None: it reads them."""
         RecordedWork.__init__(self, directory, results)
 
     def job(

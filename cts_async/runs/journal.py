@@ -128,14 +128,15 @@ class Spent:
             self.latency_s += latency_s
         self._latencies += spent._latencies
         self._instances.extend(map(hash, part.instances))
-        for counts, added in (
-            (self.tokens, spent.tokens),
-            (self.served, spent.served),
-            (self.dropped, spent.dropped),
-            (self.other_tiers, spent.other_tiers),
-        ):
+        for counts, added in zip(self._counters(), spent._counters(), strict=True):
             for model, counter in added.items():
-                counts.setdefault(model, Counter()).update(counter)
+                total = counts.setdefault(model, Counter())
+                for name, n in counter.items():
+                    total[name] += n
+
+    def _counters(self) -> tuple[dict[str, Counter[str]], ...]:
+        """All that is counted by model and name."""
+        return self.tokens, self.served, self.dropped, self.other_tiers
 
     def _add_served(self, model: str, response: Mapping[str, Any]) -> None:
         """Note which model answered, and which parameters its server refused."""
@@ -236,6 +237,33 @@ class SpentPart:
         self.spent.add(record)
         if len(self.spent._latencies) > calls_before:
             self.instances.append(instance)
+
+    def __reduce__(self) -> tuple[Callable[..., SpentPart], tuple[Any, ...]]:
+        # In plain objects, and without what a part does not have: for a few steps most of a pickle would be classes.
+        spent = self.spent
+        numbers = spent.steps, spent.calls, spent.failed_attempts, spent.latency_s, spent.paraphrased
+        counters = []
+        for counts in spent._counters():
+            counters.append({model: dict(counter) for model, counter in counts.items()})
+        latencies = list(spent._latencies)
+        return _unpacked_part, (self.system, self.is_whole, self.instances, latencies, numbers, counters)
+
+
+def _unpacked_part(
+    system: str,
+    is_whole: bool,
+    instances: list[str],
+    latencies: list[float],
+    numbers: tuple[int, int, int, float, int],
+    counters: list[dict[str, dict[str, int]]],
+) -> SpentPart:
+    steps, calls, failed_attempts, latency_s, paraphrased = numbers
+    spent = Spent(steps, None, calls, failed_attempts, latency_s=latency_s, paraphrased=paraphrased)
+    spent._latencies.extend(latencies)
+    for counts, plain in zip(spent._counters(), counters, strict=True):
+        for model, counter in plain.items():
+            counts[model] = Counter(counter)
+    return SpentPart(spent, instances, system, is_whole)
 
 
 def _paraphrases_unknown(record: Mapping[str, Any]) -> bool:

@@ -16,7 +16,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import accumulate, islice, repeat
 from operator import itemgetter
 from pathlib import Path
@@ -41,6 +41,7 @@ from cts_async.records import (
     ToolUse,
     Trace,
     is_one_line,
+    message,
 )
 from cts_async.runs.index import BLOCK, Columns, Index, id_hash, record_in
 from cts_async.scorer import TOLERANCE, item_name, pairs_of, restore_score_100, score_of_labels, usual_score
@@ -779,7 +780,7 @@ _BATCH: Final = 4096
 """Lines whose numbers are held as Python objects before they go into the columns."""
 
 
-@dataclass(slots=True)
+@message
 class VerdictColumns:
     """What a summary counts of a judge's results, lines of one file, without their texts. Picklable."""
 

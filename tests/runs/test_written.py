@@ -261,9 +261,12 @@ async def test_steps_that_other_processes_have_summed_count_as_one_by_one(tmp_pa
         steps, part = steps_of(system, n), SpentPart()
         for step in steps:
             part.add(step)
+        arrived = pickle.loads(pickle.dumps(part))
+        assert (arrived.system, arrived.instances, arrived.is_whole) == (system, part.instances, True)
+        assert arrived.spent.latency_s == part.spent.latency_s
         lines = list(map(journal_line, steps))
         sizes, keys = list(map(len, lines)), [step["key"] for step in steps]
-        await journal.append_lines(b"".join(lines), sizes, keys, pickle.loads(pickle.dumps(part)))
+        await journal.append_lines(b"".join(lines), sizes, keys, arrived)
     (sums,) = files.spent().values()
     assert sums == spent_by(journal.path, system_of)
     journal.close()
