@@ -2,6 +2,14 @@
 
 The head calls, a worker answers: a `WorkerTurn` brings tasks and answers, a `WorkerUpdate` says what has become of
 tasks, and what the worker asks. A step counts as executed when the head has it in its journal.
+
+There is one head for all workers, so a message has few objects, however many judgements are in it:
+
+- tasks that are lines of a file come in blocks (`work.LineTasks`);
+- permits are asked for, granted and reported in columns, by account (`PermitRequests`, `Grant`, `Reports`);
+- lines for a file are one piece of bytes with the size of each, and what a summary counts of them is summed by the
+  worker (`Records`, `EndedTasks`);
+- ends of steps and tasks are sums, by group (`EndedSums`), unless somebody listens to each.
 """
 
 from __future__ import annotations
