@@ -101,10 +101,10 @@ judge view report: $(RUN_STAMP)
 test: setup
 	$(MAKE) -j2 lint pytest
 
-# Tests of networks and processes wait for a third of their time: one process more than there are cores.
+# Tests of networks, processes and browsers wait for half of their time: two processes more than there are cores.
 # Without bytecode each of them would compile all tests, with their asserts rewritten, for 13 s of its own.
 pytest: setup
-	PYTHONDONTWRITEBYTECODE= $(VENV)/bin/pytest -n $$(($$(nproc 2>/dev/null || sysctl -n hw.ncpu) + 1)) --dist worksteal
+	PYTHONDONTWRITEBYTECODE= $(VENV)/bin/pytest -n $$(($$(nproc 2>/dev/null || sysctl -n hw.ncpu) + 2)) --dist worksteal
 
 lint: setup
 	$(VENV)/bin/ruff check .

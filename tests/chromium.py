@@ -28,6 +28,7 @@ FEATURES_OFF: Final = (
     "PaintHolding",
     "PreconnectToSearch",
     "TcpPortRandomizationWin",
+    "SpareRendererForSitePerProcess",
     "ThirdPartyStoragePartitioning",
     "WebUIOmniboxAimPopup",
     "WebUIOmniboxPopup",

@@ -72,10 +72,27 @@ LONGEST = (
 """Files with a test or a setup that takes ten seconds."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the longest: one that began last would be waited for by a single process."""
-    ranks = {name: rank for rank, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: ranks.get(item.path.name, len(LONGEST)))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Give one process the tests in a browser to begin with, and the next one the longest.
+
+    A long test that began last would be waited for by a single process. What a process begins with no other takes from
+    it: each that had one of the tests in a browser would start a Chromium and a `cts view` of its own.
+    """
+    in_browser, longest, others = [], [], []
+    for item in items:
+        if item.path.parent.name == "browser":
+            in_browser.append(item)
+        elif item.path.name in LONGEST:
+            longest.append(item)
+        else:
+            others.append(item)
+    longest.sort(key=lambda item: LONGEST.index(item.path.name))
+    n_processes = getattr(config, "workerinput", {}).get("workercount", 1)
+    n_before_longest = 0
+    if n_processes > 1:
+        # xdist deals the list in equal parts, of which the second begins here.
+        n_before_longest = max(0, len(items) // n_processes - len(in_browser))
+    items[:] = [*in_browser, *others[:n_before_longest], *longest, *others[n_before_longest:]]
 
 
 # Importing and collecting make objects that stay: the search for cycles among them takes a second of each process.

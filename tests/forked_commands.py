@@ -9,6 +9,7 @@ Batches are waited for in fractions of a second: `TIMING` in the place of minute
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
@@ -21,6 +22,17 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+PRELOADED = (
+    "cts_async.cli.drive",
+    "cts_async.cli.judge",
+    "cts_async.llm.apis.openai",
+    "cts_async.llm.batch_apis.anthropic",
+    "cts_async.llm.batch_apis.openai",
+    "cts_async.protocol.rejudge",
+    "cts_async.tables.results",
+    "cts_async.tables.summary",
+)
+"""What `cts judge` imports when it runs, and each fork would import again."""
 TIMING = {
     "quiet_s": 0.1,
     "first_poll_s": 0.05,
@@ -95,6 +107,8 @@ def _in_haste(timing: dict[str, float]) -> None:
 def main() -> None:
     from cts_async.cli.main import main as cts
 
+    for name in PRELOADED:
+        importlib.import_module(name)
     _in_haste(json.loads(sys.argv[1]))
     for line in sys.stdin:
         words, here = json.loads(line)

@@ -20,22 +20,17 @@ COPIED = ("cts_async", "tests", "data", "docs", "prompts")
 GOLDEN_COMMANDS = ("diagnose", "report", "data-list", "models")
 TESTS = [str(path.relative_to(EXAMPLES)) for path in sorted((EXAMPLES / "tests").rglob("test_*.py"))]
 """The tests of the examples themselves."""
-SUITES = {
-    "layers and lists": (
-        *("tests/test_layering.py", "tests/test_plugins.py", "tests/datasets/test_kinds.py"),
-        *("tests/cli/test_cli_data.py", "tests/cli/test_cli_models.py", "tests/llm/test_catalog.py"),
+SUITES = (
+    *TESTS,
+    *("tests/test_layering.py", "tests/test_plugins.py", "tests/datasets/test_kinds.py"),
+    *("tests/cli/test_cli_data.py", "tests/cli/test_cli_models.py", "tests/llm/test_catalog.py"),
+    "tests/tables/test_diagnosis.py",
+    *(
+        f"tests/test_golden_runs.py::test_command_prints_and_writes_what_0_7_0_did[{command}]"
+        for command in GOLDEN_COMMANDS
     ),
-    "their own, tables and goldens": (
-        *TESTS,
-        "tests/tables/test_diagnosis.py",
-        *(
-            f"tests/test_golden_runs.py::test_command_prints_and_writes_what_0_7_0_did[{command}]"
-            for command in GOLDEN_COMMANDS
-        ),
-    ),
-}
-"""What tests the examples, and the suites that see what has been added: in two processes, as a test may take 200 s at
-most, and no more, as each imports everything."""
+)
+"""What tests the examples, and the suites that see what has been added: in one process, as each imports everything."""
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +75,6 @@ def test_examples_are_typed_as_the_package_is(copy: Path) -> None:
     python(copy, "mypy")
 
 
-@pytest.mark.parametrize("suites", SUITES.values(), ids=SUITES)
-def test_examples_pass_their_tests_and_break_no_other(copy: Path, suites: tuple[str, ...]) -> None:
+def test_examples_pass_their_tests_and_break_no_other(copy: Path) -> None:
     assert TESTS
-    python(copy, "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *suites)
+    python(copy, "pytest", "-p", "no:cacheprovider", "-p", "no:xdist", *SUITES)

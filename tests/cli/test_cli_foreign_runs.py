@@ -85,8 +85,8 @@ MANIFESTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "tools": {"tools": 5},
     "deep": {"identity": {"models": {"agent": NESTED[300]}}},
     "identity": {"identity": "absent"},
-    "players": {"players": {"agent": "x" * 5_000_000}},
-    "keys": {"identity": {f"key-{n}": n for n in range(50_000)}},
+    "players": {"players": {"agent": "x" * 500_000}},
+    "keys": {"identity": {f"key-{n}": n for n in range(5_000)}},
     "price": {"prices": {"made-up": {"input": -5.0, "output": -5.0}}},
 }
 
