@@ -120,14 +120,6 @@ class LineTasks:
         return self.shared.group
 
     @property
-    def run(self) -> int:
-        return self.shared.run
-
-    @property
-    def stream(self) -> int:
-        return self.shared.stream
-
-    @property
     def seqs(self) -> range:
         """Of all tasks, in the order of their lines."""
         return range(self.seq, self.seq + len(self.lines) * self.seq_step, self.seq_step)
