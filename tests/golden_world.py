@@ -22,7 +22,7 @@ import tarfile
 import threading
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -306,6 +306,15 @@ def clean_environment(folder: Path) -> dict[str, str]:
     """Return the environment without keys and addresses of models, and with caches in the folder."""
     ours = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_BASE_URL"))}
     return {**ours, "XDG_CACHE_HOME": str(folder / "cache"), "XDG_STATE_HOME": str(folder / "cache")}
+
+
+@contextmanager
+def working_in(folder: Path, version: str, *names: str) -> Iterator[None]:
+    """Unpack runs and data of a version into a folder (see `unpack`), which is the current one meanwhile."""
+    with patch.dict(os.environ, clean_environment(folder), clear=True):
+        unpack(version, folder, *names)
+        with chdir(folder):
+            yield
 
 
 RESUMED = ("half", "cluster/half", "HALF.jsonl")

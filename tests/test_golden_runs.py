@@ -7,7 +7,6 @@ times, paths, wording for people and the last digits of floats (golden_world.nor
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,6 @@ from functools import partial
 from itertools import filterfalse
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -29,7 +27,6 @@ from golden_world import (
     READ,
     REPEATED,
     RESUMED,
-    clean_environment,
     cts,
     done,
     normalised,
@@ -37,6 +34,7 @@ from golden_world import (
     unpack,
     without_added,
     without_additions,
+    working_in,
 )
 
 from cts_async.analysis import summary
@@ -57,12 +55,7 @@ RETIRED = re.compile(r'"(?!agent|answer|clarify|judge|rewrite)\w+\.small\.(?:en|
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The runs of 0.7.0, finished and half-finished, as the current folder; for tests that only read them."""
     folder = tmp_path_factory.mktemp("golden")
-    with (
-        patch.dict(os.environ, clean_environment(folder), clear=True),
-        pytest.MonkeyPatch.context() as patched,
-    ):
-        unpack("0.7.0", folder)
-        patched.chdir(folder)
+    with working_in(folder, "0.7.0"):
         yield folder
 
 

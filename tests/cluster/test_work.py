@@ -179,6 +179,14 @@ def planned_judging(directory: Path, config: Path, out: str) -> JudgePlan:
     return plan_judging(asked, load_catalogue(config), KEYS)
 
 
+def judged_lines(folder: Path) -> WrittenAt:
+    """What a run that judges one file of candidates has written: `fake` beside the candidates, others alone."""
+    lines = {(0, None): lines_of(folder / PER_ITEM)}
+    for judge in ("other", "lexical"):
+        lines[0, judge] = lines_of(judgments_path(folder, judge))
+    return lines
+
+
 def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
     async def main() -> None:
         async with FakeProvider(Settings()) as provider:
@@ -189,13 +197,10 @@ def test_verdicts_give_the_lines_of_a_local_run(tmp_path: Path) -> None:
             with open_verdicts(apart, Events()) as files:
                 streams = judging_tasks(apart, files, Events())
                 tasks = list(tasks_in(task for stream in streams for task in stream))
-                written = await done_at_a_bench(
-                    JudgingWork.from_plan(apart), tasks, tmp_path / "steps.jsonl", KEYS
-                )
+                work = JudgingWork.from_plan(apart)
+                written = await done_at_a_bench(work, tasks, tmp_path / "steps.jsonl", KEYS)
             assert len(provider.seen) == 2 * asked
-        assert written[0, None] == lines_of(tmp_path / "local" / PER_ITEM)
-        for judge in ("other", "lexical"):
-            assert written[0, judge] == lines_of(judgments_path(tmp_path / "local", judge))
+        assert written == judged_lines(tmp_path / "local")
 
     asyncio.run(main())
 
@@ -238,13 +243,10 @@ def test_lines_that_workers_parse_give_the_lines_of_a_local_run(
                 tasks = list(tasks_in(block for blocks in dealt for block in blocks))
                 assert [task.seq for task in tasks] == [0, 3, 6, 1, 4, 7, 2, 5, 8]
                 assert [task.id for task in tasks] == ["line 1", "line 3", "line 5"] * 3
-                written = await done_at_a_bench(
-                    JudgingWork.from_plan(apart), tasks, tmp_path / "steps.jsonl", KEYS
-                )
+                work = JudgingWork.from_plan(apart)
+                written = await done_at_a_bench(work, tasks, tmp_path / "steps.jsonl", KEYS)
             assert len(provider.seen) == 2 * asked
-        assert written[0, None] == lines_of(tmp_path / "local" / PER_ITEM)
-        for judge in ("other", "lexical"):
-            assert written[0, judge] == lines_of(judgments_path(tmp_path / "local", judge))
+        assert written == judged_lines(tmp_path / "local")
 
     asyncio.run(main())
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pytest
-from golden_world import clean_environment, cts, say, unpack
+from golden_world import cts, say, working_in
 
 from cts_async.analysis import summary
 from cts_async.engine.journal import Journal, journal_line
@@ -20,7 +18,7 @@ from cts_async.llm.apis import Message
 from cts_async.protocol.views import SearchView
 from cts_async.runs.journal import SpentPart, spent_by, system_of
 from cts_async.runs.results import VerdictColumns
-from cts_async.runs.written import WrittenFiles, _is_flat
+from cts_async.runs.written import WrittenFiles, WrittenResults, _is_flat
 from cts_async.tables.summary import summary_json
 
 ONE = ("--candidates", "candidates.jsonl")
@@ -32,12 +30,7 @@ Says = Callable[[str, Sequence[Message]], str]
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The data of the golden campaign as the current folder."""
     folder = tmp_path_factory.mktemp("golden")
-    with (
-        patch.dict(os.environ, clean_environment(folder), clear=True),
-        pytest.MonkeyPatch.context() as patched,
-    ):
-        unpack("0.7.0", folder, "candidates.jsonl", "others.jsonl", "gold.jsonl", "cts.toml")
-        patched.chdir(folder)
+    with working_in(folder, "0.7.0", "candidates.jsonl", "others.jsonl", "gold.jsonl", "cts.toml"):
         yield folder
 
 
@@ -197,12 +190,18 @@ VERDICT = {
 }
 
 
-def test_results_that_are_not_as_they_were_written_have_to_be_read(tmp_path: Path) -> None:
-    path = tmp_path / "per_item.jsonl"
+def followed(path: Path) -> tuple[WrittenFiles, WrittenResults]:
+    """Return the files of a command that has begun a file of results, and what it notes of that file."""
     path.touch()
     files = WrittenFiles()
     written = files.follow_results(path)
     assert written is not None
+    return files, written
+
+
+def test_results_that_are_not_as_they_were_written_have_to_be_read(tmp_path: Path) -> None:
+    path = tmp_path / "per_item.jsonl"
+    files, written = followed(path)
     written.add(VERDICT, 10)
     assert files.results(path) is None  # not written yet, or the disk refused it
     path.write_bytes(b"0123456789")
@@ -223,10 +222,7 @@ def test_results_with_a_line_that_no_reader_takes_have_to_be_read(
 ) -> None:
     monkeypatch.setattr("cts_async.runs.results.MAX_LINE", 10)
     path = tmp_path / "per_item.jsonl"
-    path.touch()
-    files = WrittenFiles()
-    written = files.follow_results(path)
-    assert written is not None
+    files, written = followed(path)
     written.add(VERDICT, 9)
     written.add(VERDICT, 10)
     path.write_bytes(b"0" * 19)

@@ -223,8 +223,8 @@ print(*(hit.id for hit in corpus.search("长城", 5)))
 def test_two_processes_may_build_at_once(tmp_path: Path):
     path, cache = write(tmp_path / "d"), tmp_path / "cache"
     command = [sys.executable, "-c", OPEN_AND_SEARCH, path, cache]
-    building = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [process.communicate(timeout=60)[0] for process in building] == ["d0 d6\n"] * 3
+    building = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    assert [process.communicate(timeout=60)[0] for process in building] == ["d0 d6\n"] * 2
     assert len(list(cache.iterdir())) == 1
 
 
