@@ -176,6 +176,9 @@ class _Process:
                 problem = replies.result()
             if not problem:
                 await asyncio.wait([replies, errors, exit], timeout=STOP_S)
+        except Exception as bug:
+            # Nobody may wait for a reply that is not read any more.
+            problem = f"its replies could not be read: {bug!r}"
         finally:
             self.alive = False
             # The process group first, then what has left it: only the mark in its environment tells that.
@@ -195,9 +198,13 @@ class _Process:
         if last_words:
             why = f"{why}: {last_words}"
         self._died(why)
+        self._fail_waiting(lambda: TransientError(f"{self._name}: the command ended ({why})"))
+
+    def _fail_waiting(self, error: Callable[[], Exception]) -> None:
+        """Fail each request that has no reply with an error of its own: whoever gets it notes its step in it."""
         for reply in self._waiting.values():
             if not reply.done():
-                reply.set_exception(TransientError(f"{self._name}: the command ended ({why})"))
+                reply.set_exception(error())
 
     async def _read_replies(self) -> str:
         """Deliver replies until standard output ends; why it has to be killed, if it has."""
@@ -234,9 +241,8 @@ class _Process:
             problem, id = UnusableOutput(f"{self._name}: {error}"), id_of(line)
             if id is None:
                 # It answers a request that cannot be told from the others in flight: all of them are asked again.
-                for in_flight in self._waiting.values():
-                    if not in_flight.done():
-                        in_flight.set_exception(UnusableOutput(str(problem)))
+                text = str(problem)
+                self._fail_waiting(lambda: UnusableOutput(text))
         waiting = None
         if isinstance(id, str | int):  # a client may write the number of its request as one
             waiting = self._waiting.get(str(id))

@@ -120,11 +120,14 @@ def read_reply(data: bytes) -> Any:
         if data[:1] != b"{":
             return None
     try:
-        text = json.dumps(json.loads(data, parse_constant=str), ensure_ascii=False)
+        reply = json.loads(data, parse_constant=str)
     except RecursionError:
         raise NestedTooDeeply from None
     except ValueError:
         return None
+    # A role's own code may have raised the limit of recursions.
+    foreign_json.check_depth(reply)
+    text = json.dumps(reply, ensure_ascii=False)
     return foreign_json.loads(text.encode(errors="replace"))
 
 

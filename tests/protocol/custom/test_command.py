@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,32 @@ for line in sys.stdin:
 DEEP = '"[" * LEVELS + "]" * LEVELS'
 
 
+def test_bug_in_reading_replies_fails_their_requests_instead_of_letting_them_hang(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(data: bytes) -> Any:
+        raise KeyError("answer")
+
+    monkeypatch.setattr("cts_async.protocol.custom.command.read_reply", broken)
+
+    async def main() -> None:
+        async with started(tmp_path, "replies(sys.stdin)") as process:
+            with pytest.raises(TransientError, match=r"replies could not be read: KeyError\('answer'\)"):
+                await answered(process, 1)
+
+    asyncio.run(main())
+
+
+@pytest.fixture(params=[1_000, 20_000], ids=["usual recursions", "many recursions"])
+def recursion_limit(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Python's own, and one that code of the user's may have set in this process."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(request.param)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.usefixtures("recursion_limit")
 @pytest.mark.parametrize("levels", [300, 900, 5_000])
 @pytest.mark.parametrize(
     ("reply", "n_notices"),
