@@ -86,14 +86,14 @@ def split_marks(text: str, *, tags: bool = True) -> Split | None:
     Without `tags`, `<think>` and its kind are left in the text, for forms that they belong to. A thought that is never
     closed leaves an empty answer.
     """
-    first = text[:1]
-    if first in _NO_MARK:
+    first_char = text[:1]
+    if first_char in _NO_MARK:
         return None
     position = 0
-    if first.isspace():
+    if first_char.isspace():
         position = _skip_space(text, 0)
-        first = text[position : position + 1]
-    if first not in _HEADS:
+        first_char = text[position : position + 1]
+    if first_char not in _HEADS:
         return _split_alone(text, position)
     thoughts: list[str] = []
     end = len(text)

@@ -422,15 +422,12 @@ def judging_tasks(
     def tasks_of_judge(stream: int, judge: str) -> Iterator[Task | LineTasks]:
         group = plan.group(judge)
         seq, seq_step = stream, len(plan.judges)
-        for verdicts in _line_blocks(verdicts_to_deal(plan, judge, files, events)):
-            if isinstance(verdicts, list):
-                first = verdicts[0]
-                shared = Task(seq, group, "", first.n, None, resumed=resumed, stream=stream)
-                lines = [verdict.line for verdict in verdicts]
-                yield LineTasks(shared, seq_step, first, lines)
-                seq += seq_step * len(lines)
+        for verdict in _in_line_blocks(verdicts_to_deal(plan, judge, files, events)):
+            if isinstance(verdict, LineBlock):
+                shared = Task(seq, group, "", verdict.wanted.n, None, resumed=resumed, stream=stream)
+                yield LineTasks(shared, seq_step, verdict.wanted, verdict.lines)
+                seq += seq_step * len(verdict.lines)
                 continue
-            verdict = verdicts
             judging = verdict.judging
             question = 0
             # The lexical judge asks no model: there is no call to share.
@@ -451,27 +448,42 @@ def judging_tasks(
     return [tasks_of_judge(stream, judge) for stream, judge in enumerate(plan.judges)]
 
 
-def _line_blocks(
+@dataclass(frozen=True, slots=True)
+class LineBlock:
+    """Verdicts on consecutive lines of the same file."""
+
+    wanted: UnreadVerdict
+    """The first; the others are wanted of the same judge."""
+    lines: list[NumberedLine]
+
+    def takes(self, verdict: UnreadVerdict) -> bool:
+        """True if a verdict may be added."""
+        return verdict.n == self.wanted.n and len(self.lines) < MOST_LINES
+
+
+def _in_line_blocks(
     verdicts: Iterable[PendingVerdict | UnreadVerdict],
-) -> Iterator[PendingVerdict | list[UnreadVerdict]]:
-    """Gather verdicts on consecutive lines of the same file, MOST_LINES at most."""
-    block: list[UnreadVerdict] = []
+) -> Iterator[PendingVerdict | LineBlock]:
+    """Gather verdicts on lines into blocks, in their order."""
+    block: LineBlock | None = None
     try:
         for verdict in verdicts:
-            is_line = isinstance(verdict, UnreadVerdict)
-            if block and (not is_line or verdict.n != block[0].n or len(block) == MOST_LINES):
+            if isinstance(verdict, UnreadVerdict) and block is not None and block.takes(verdict):
+                block.lines.append(verdict.line)
+                continue
+            if block is not None:
                 yield block
-                block = []
+                block = None
             if isinstance(verdict, UnreadVerdict):
-                block.append(verdict)
+                block = LineBlock(verdict, [verdict.line])
             else:
                 yield verdict
     except RunStopped:
         # What comes before the line that cannot be read is judged.
-        if block:
+        if block is not None:
             yield block
         raise
-    if block:
+    if block is not None:
         yield block
 
 
@@ -629,8 +641,9 @@ class Leases:
             if isinstance(task, LineTasks):
                 self._n_ready -= len(task)
                 if n_dealt + len(task) > room:
-                    task, rest = task.split(room - n_dealt)
-                    self._add(rest)
+                    # The later lines wait for whoever has room next.
+                    task, later_lines = task.split(room - n_dealt)
+                    self._add(later_lines)
                 n_dealt += len(task)
                 dealt.append(task)
                 holder.tasks.update(dict.fromkeys(task.seqs, task))

@@ -305,10 +305,10 @@ class ModelCall(Generic[T]):
 class _CallParams:
     """What a call's parameters determine: made once for calls that are given the very same ones, as those of a role."""
 
-    own: Mapping[str, Any] | None
+    call_params: Mapping[str, Any] | None
     """The `params` of the `ModelCall`."""
-    defaults: Mapping[str, Any] | None
-    """The `defaults` of the `ModelCall`."""
+    call_defaults: Mapping[str, Any] | None
+    """Its `defaults`."""
     with_text_params: bool
     """True if the model's parameters for replies in text are among them."""
     keyed: Mapping[str, Any]
@@ -325,7 +325,7 @@ class _CallParams:
     def serves(self, call: ModelCall[Any], *, with_text_params: bool) -> bool:
         """True if these are the parameters of a call, too."""
         # By identity: to compare them would take as long as to make them.
-        is_same = self.own is call.params and self.defaults is call.defaults
+        is_same = self.call_params is call.params and self.call_defaults is call.defaults
         return is_same and self.with_text_params is with_text_params
 
 
@@ -473,8 +473,8 @@ class Model:
         elif call.defaults and "temperature" in default_names and call.defaults["temperature"] == 0:
             reuse = ReuseRule.FIXED_BY_DEFAULT
         return _CallParams(
-            own=call.params,
-            defaults=call.defaults,
+            call_params=call.params,
+            call_defaults=call.defaults,
             with_text_params=with_text_params,
             keyed=keyed,
             sent=sent,
