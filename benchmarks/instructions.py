@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.cpu import BARE_GOAL, SCRIPT_GOAL
+from benchmarks.roles import function_judge
 from benchmarks.shared.endpoint import Endpoint, static_endpoint, trusted
 from benchmarks.shared.judging import JudgeWorld, against_static_endpoint
 from benchmarks.shared.process import CTS, ROOT, ours
@@ -49,9 +50,10 @@ def _compared(world: JudgeWorld, url: str, prefix: str) -> Iterator[Row]:
     script = _one_more(partial(_client, "script", url, bodies))
     yield Row(f"{prefix}cts judge", judge)
     if not prefix:
-        yield Row(
-            "cts judge of a file too large to be kept", _one_more(partial(_judge_rereading, world, url))
-        )
+        rereading = _one_more(partial(_judge_rereading, world, url))
+        yield Row("cts judge of a file too large to be kept", rereading)
+        function = _one_more(partial(_judge, world, url, judge=function_judge(world, SMALL)))
+        yield Row("cts judge by a function with one llm call", function)
     yield Row(f"{prefix}bare client", bare)
     yield Row(f"{prefix}script by hand", script)
     yield Row(f"{prefix}cts judge / bare client", judge / bare, "<=", BARE_GOAL, 2)
@@ -63,9 +65,9 @@ def _one_more(instructions_for: Callable[[int], int]) -> float:
     return (instructions_for(LARGE) - instructions_for(SMALL)) / (LARGE - SMALL) / 1000
 
 
-def _judge(world: JudgeWorld, url: str, n: int) -> int:
+def _judge(world: JudgeWorld, url: str, n: int, *, judge: str = "static") -> int:
     shutil.rmtree(world.directory / "out", ignore_errors=True)
-    return _instructions(world.command(url, n, IN_FLIGHT), world.directory)
+    return _instructions(world.command(url, n, IN_FLIGHT, judge=judge), world.directory)
 
 
 def _judge_rereading(world: JudgeWorld, url: str, n: int) -> int:
