@@ -24,7 +24,7 @@ from cts_async.datasets import (
     read_candidates,
 )
 from cts_async.datasets.candidates import candidate_fields, candidate_on
-from cts_async.datasets.io import CSV_SUFFIXES, NumberedLine, byte_lines
+from cts_async.datasets.io import CSV_SUFFIXES, NumberedLine, byte_lines, unreadable
 from cts_async.errors import InputError, RunStopped, StepError, UsageError
 from cts_async.records import Instance, Nugget, NuggetMemo, value
 from cts_async.runs.files import RESULTS, reopen_data
@@ -207,8 +207,14 @@ class KeptAnswers:
         """Answers that can still be kept; counted down by whoever keeps them."""
 
     def of(self, file: Path) -> list[Judging] | None:
-        """A list for the answers of a file; None if it is too large beside those before it."""
-        size = file.stat().st_size
+        """A list for the answers of a file; None if it is too large beside those before it.
+
+        Raises InputError for a file that is not there.
+        """
+        try:
+            size = file.stat().st_size
+        except OSError as error:
+            raise unreadable(file, error) from None
         if size > self._bytes_left:
             return None
         self._bytes_left -= size

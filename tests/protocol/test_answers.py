@@ -13,7 +13,7 @@ import pytest
 
 from cts_async.config import JudgeConfig
 from cts_async.datasets import read_gold
-from cts_async.errors import RunStopped
+from cts_async.errors import InputError, RunStopped
 from cts_async.protocol import answers as answers_module
 from cts_async.protocol.answers import Answers, KeptAnswers, answers_of_candidates, any_id
 
@@ -116,6 +116,11 @@ def test_files_share_the_room_for_kept_answers(tmp_path: Path, monkeypatch: pyte
     assert len(list(first.stream(any_id))) == 3
     with pytest.raises(RunStopped, match="the file was changed"):
         list(second.stream(any_id))
+
+
+def test_file_that_is_not_there_is_said_with_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"absent\.jsonl: no such file; check the path"):
+        KeptAnswers().of(tmp_path / "absent.jsonl")
 
 
 def test_table_is_parsed_here(tmp_path: Path) -> None:
