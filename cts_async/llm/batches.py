@@ -513,7 +513,10 @@ class BatchClient:
             await asyncio.sleep(1.5 * self._settings.timing.quiet_s)
             queues = list(self._queues.values())
             is_quiet = n_asked == sum(queue.n_asked for queue in queues) and not self.is_busy()
-            if is_quiet and all(queue.only_waits for queue in queues) and self.on_submitted is not None:
+            if not is_quiet or not all(queue.only_waits for queue in queues):
+                continue
+            # One of several models may be done; with all of them, the command ends by itself.
+            if any(queue.open_batches for queue in queues) and self.on_submitted is not None:
                 self.on_submitted(_pending(queues))
                 return
 
@@ -613,10 +616,10 @@ class _Queue:
 
     @property
     def only_waits(self) -> bool:
-        """True if all that was asked is part of a batch that has been looked at, and has not ended."""
+        """True if all that was asked has been handed in, and each batch that has not ended has been looked at."""
         if self._filling is not None or self._full or self._in_hand is not None:
             return False
-        return all(batch.polled for batch in self.open_batches) and bool(self.open_batches)
+        return all(batch.polled for batch in self.open_batches)
 
     def statuses(self) -> list[BatchStatus]:
         """The status of each batch; may be called in another thread."""

@@ -311,6 +311,29 @@ async def test_submission_ends_with_one_line_and_the_same_command_collects(tmp_p
         assert len(provider.made) == 1
 
 
+async def test_submission_ends_though_the_batches_of_another_model_have_ended(tmp_path: Path) -> None:
+    async with FakeBatches() as provider, session(provider, tmp_path) as batched:
+        texts(await batched.ask("ferry"))
+        provider.faults.duration_s = 60
+        second = replace(batched.spec, name="second", model="m-2")
+        second_lane = batched.client.lane(second, Lane("second", LaneLimits(), Events(lambda event: None)))
+        reasons: list[RunStopped] = []
+        ended = asyncio.Event()
+
+        def submitted(reason: RunStopped) -> None:
+            reasons.append(reason)
+            ended.set()
+
+        batched.client.on_submitted = submitted
+        asking = asyncio.create_task(batched.client.chat(second, question("ferry")))
+        await asyncio.wait_for(ended.wait(), 10)
+        second_lane.stop(reasons[0])
+        with pytest.raises(BatchesPending):
+            await asking
+        # Only what is waited for: the first model's batch is collected.
+        assert str(reasons[0]) == "submitted 1 request in 1 batch (batch_0002); the same command collects"
+
+
 async def test_same_request_after_an_unusable_reply_is_a_new_line(tmp_path: Path) -> None:
     async with FakeBatches() as provider, session(provider, tmp_path) as batched:
         texts(await batched.ask("ferry"))
