@@ -276,8 +276,15 @@ class _ModelWire:
     client: Client
     spec: ModelSpec
 
-    async def get(self, path: str, *, timeout_s: float = SHORT_S, max_bytes: int = MAX_RESULT_BYTES) -> bytes:
-        return await self.client.request(self.spec, "GET", path, timeout_s=timeout_s, max_bytes=max_bytes)
+    async def get(self, path: str) -> bytes:
+        return await self.client.request(
+            self.spec, "GET", path, timeout_s=SHORT_S, max_bytes=MAX_RESULT_BYTES
+        )
+
+    async def get_file(self, path: str) -> bytes:
+        return await self.client.request(
+            self.spec, "GET", path, timeout_s=TRANSFER_S, max_bytes=MAX_RESULT_BYTES, is_file=True
+        )
 
     async def post(
         self, path: str, body: bytes, *, content_type: str = "application/json", timeout_s: float = SHORT_S
@@ -744,7 +751,7 @@ class _Queue:
             # Before the intent: an upload costs nothing, and may be repeated.
             batch.input_file = await self._persistently(upload)
             await self._create(batch, lines)
-        except (RejectedError, NoCompletion, ProviderRefused) as error:
+        except (RejectedError, ProviderRefused) as error:
             self._refuse(batch, str(error))
         # Thousands of prompts: whoever has to ask again writes the request anew.
         batch.lines = {}
@@ -897,7 +904,7 @@ class _Queue:
     async def _ids_of_results(self, state: BatchState) -> frozenset[str]:
         results: dict[str, LineResult] = {}
         for path in self.api.result_paths(state):
-            data = await self._wire.get(path, timeout_s=TRANSFER_S)
+            data = await self._wire.get_file(path)
             results |= self._read_results(data)[0]
         return frozenset(results)
 
@@ -955,7 +962,7 @@ class _Queue:
         """Fetch the results of an ended batch, partial ones too."""
         n_unknown = 0
         for path in self.api.result_paths(state):
-            fetch = partial(self._wire.get, path, timeout_s=TRANSFER_S)
+            fetch = partial(self._wire.get_file, path)
             try:
                 data = await self._persistently(fetch)
             except (RejectedError, NoCompletion) as error:
@@ -1017,18 +1024,26 @@ class _Queue:
         failed_at: float | None = None
         wait_s, n_failures = self._timing.retry_s, 0
         while True:
+            pause_s = wait_s
+            failure: StepError
             try:
                 return await request()
             except TransientError as error:
-                now = loop.time()
-                if failed_at is None:
-                    failed_at = now
-                n_failures += 1
-                if n_failures == FAILURES_TO_TELL:
-                    self._notify(f"its batches cannot be reached ({error}), waiting")
-                self._check_outage(error, now - failed_at)
-                await asyncio.sleep(max(wait_s, error.retry_after_s or 0.0))
-                wait_s = min(2 * wait_s, self._timing.longest_poll_s)
+                failure, pause_s = error, max(wait_s, error.retry_after_s or 0.0)
+            except (NoCompletion, RejectedError) as error:
+                # A gateway's page in the place of an answer is none; a refusal under HTTP 200 is perhaps for now.
+                if isinstance(error, RejectedError) and error.status != 200:
+                    raise
+                failure = error
+            now = loop.time()
+            if failed_at is None:
+                failed_at = now
+            n_failures += 1
+            if n_failures == FAILURES_TO_TELL:
+                self._notify(f"its batches cannot be reached ({failure}), waiting")
+            self._check_outage(failure, now - failed_at)
+            await asyncio.sleep(pause_s)
+            wait_s = min(2 * wait_s, self._timing.longest_poll_s)
 
     def _check_outage(self, error: StepError, lasted_s: float) -> None:
         if lasted_s > self._settings.max_outage_s:

@@ -185,6 +185,25 @@ async def test_reason_of_a_failed_validation_is_told_once_and_handed_in_again_la
         assert len(provider.made) == 2
 
 
+@KINDS
+async def test_creation_refused_under_200_is_told_and_not_looked_for(api: str, tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(refused_under_200="open the storage first")) as provider:
+        async with session(provider, tmp_path, api) as batched:
+            (reply,) = await asyncio.wait_for(batched.ask("ferry"), 10)
+        assert isinstance(reply, ProviderRefused)
+        assert "a batch of 1 requests was refused: mine: HTTP 200: open the storage first" in str(reply)
+        assert provider.requests["GET list"] == 0
+    assert events_in(tmp_path) == ["intent", "refused"]
+
+
+@KINDS
+async def test_gateways_page_in_the_place_of_a_state_is_no_end(api: str, tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(gateway_pages=2)) as provider:
+        async with session(provider, tmp_path, api) as batched:
+            texts(await batched.ask("ferry"))
+        assert len(provider.made) == 1
+
+
 async def test_file_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     async with FakeBatches(BatchFaults(refused_creations=2)) as provider:
         async with session(provider, tmp_path) as batched:
