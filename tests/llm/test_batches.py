@@ -236,6 +236,38 @@ async def test_batch_that_ends_without_results_is_not_polled_for_ever(api: str, 
 
 
 @KINDS
+@pytest.mark.parametrize("fault", [{"cut_files": 1}, {"refused_files": 1}, {"repeated_lines": True}])
+async def test_replies_that_are_paid_are_read_once_their_file_is_whole(
+    api: str, fault: dict[str, Any], tmp_path: Path
+) -> None:
+    async with FakeBatches(BatchFaults(**fault)) as provider:
+        async with session(provider, tmp_path, api) as batched:
+            texts(await batched.ask("ferry", "bikes", "tides"))
+        assert len(provider.made) == 1
+        assert any("3 of 3 requests have a reply" in text for text in batched.told)
+
+
+async def test_output_file_that_comes_after_the_error_file_is_waited_for(tmp_path: Path) -> None:
+    topics = [f"topic {n}" for n in range(30)]
+    async with FakeBatches(BatchFaults(errored=0.3, late_outputs=2)) as provider:
+        async with session(provider, tmp_path, fallback="none") as batched:
+            replies = await batched.ask(*topics)
+        assert sum(isinstance(reply, Reply) for reply in replies) == provider.stats()["lines_paid"] > 0
+        # The creation named none either.
+        assert provider.made[0].polls == 2
+
+
+@KINDS
+async def test_replies_whose_file_is_gone_are_not_asked_again_by_themselves(api: str, tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(refused_files=1000)) as provider:
+        async with session(provider, tmp_path, api) as batched:
+            (reply,) = await asyncio.wait_for(batched.ask("ferry"), 10)
+        assert isinstance(reply, ProviderRefused)
+        assert "batch_0001 has ended with 1 replies, and a file of them cannot be fetched" in str(reply)
+        assert len(provider.made) == 1
+
+
+@KINDS
 async def test_next_process_waits_for_the_same_batch(api: str, tmp_path: Path) -> None:
     async with FakeBatches(BatchFaults(duration_s=60)) as provider:
         async with session(provider, tmp_path, api) as batched:
