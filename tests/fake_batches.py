@@ -59,6 +59,8 @@ class BatchFaults:
     """Every batch fails at its validation, for this reason."""
     over_quota: int = 0
     """Batches with more requests fail because too many tokens are enqueued."""
+    full_batches: int = 0
+    """Batches that fail so whatever they have: another user's batches fill the quota."""
     cancelled: bool = False
     """Every batch is cancelled by somebody before any request is done."""
     no_files: bool = False
@@ -232,6 +234,8 @@ class FakeBatches(FakeProvider):
         if faults.failed:
             return "failed"
         if faults.over_quota and len(batch.requests) > faults.over_quota:
+            return "over_quota"
+        if self.made.index(batch) < faults.full_batches:
             return "over_quota"
         if faults.cancelled:
             return "cancelled"

@@ -95,6 +95,10 @@ class BatchTiming:
     """After so long (25 hours) a batch that was perhaps created, and is in no list, never was: none lives longer."""
     skew_s: float = 600.0
     """How far the provider's clock, and the arrival of a creation, may be from ours."""
+    first_room_s: float = 5.0
+    longest_room_s: float = 900.0
+    """How long a batch that exceeds what may be enqueued, though none of ours is, waits before a smaller one is handed
+    in: doubled each time, as it is perhaps somebody else's batches that have to end first, which takes hours."""
     files_missing_s: float = 60.0
     """How long an ended batch may lack the files that its counts promise."""
 
@@ -584,6 +588,8 @@ class _Queue:
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         """Set whenever a batch has ended: what was over the provider's quota may fit now."""
+        self._room_s = self._timing.first_room_s
+        """The next wait for room in the provider's quota where nothing of ours is enqueued."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._submitting: asyncio.Task[None] | None = None
         self._in_hand: Batch | None = None
@@ -946,21 +952,26 @@ class _Queue:
         if not state.is_over_quota:
             self._refuse(batch, state.reason or f"state {state.word}")
             return
-        self._notify(
-            f"batch {batch.id} exceeds what may be enqueued ({state.reason}); it is handed in again later"
-        )
+        text = f"batch {batch.id} exceeds what may be enqueued ({state.reason}); it is handed in again"
         # This one is refused, and no longer among them.
         if self.open_batches:
-            # What they have enqueued is free again once they have ended.
+            self._notify(f"{text} once another has ended")
+            # What they have enqueued is free again then.
             self._room.clear()
             await self._room.wait()
         else:
             self._max_requests = max(1, batch.n_requests // 2)
+            self._notify(f"{text} in {self._room_s:.0f} s, by batches of at most {self._max_requests:,}")
+            await asyncio.sleep(self._room_s)
+            self._room_s = min(2 * self._room_s, self._timing.longest_room_s)
         batch.held_back, batch.reason = True, state.reason
         batch.finish()
 
     async def _collect(self, batch: Batch, state: BatchState) -> None:
         """Fetch the results of an ended batch, partial ones too."""
+        # It had room, and so may larger ones have: what was enqueued before was perhaps somebody else's.
+        self._room_s = self._timing.first_room_s
+        self._max_requests = min(2 * self._max_requests, self.terms.max_requests, MAX_BATCH_REQUESTS)
         n_unknown = await self._fetch_results(batch, state)
         n_missing = len(batch.ids) - len(batch.results)
         n_replies = sum(result.status == 200 for result in batch.results.values())

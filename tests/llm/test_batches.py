@@ -34,6 +34,8 @@ HASTE = BatchTiming(
     lost_s=0.3,
     skew_s=2.0,
     files_missing_s=0.02,
+    first_room_s=0.01,
+    longest_room_s=0.1,
 )
 KINDS = pytest.mark.parametrize("api", ["openai", "anthropic"])
 
@@ -222,6 +224,32 @@ async def test_too_many_enqueued_tokens_make_smaller_batches(tmp_path: Path) -> 
             texts(await asyncio.wait_for(batched.ask(*topics), 10))
         assert provider.stats()["lines_paid"] == 10
         assert [len(batch.requests) for batch in provider.made][:2] == [10, 5]
+
+
+async def test_quota_that_others_fill_is_waited_for_longer_each_time(tmp_path: Path) -> None:
+    topics = [f"topic {n}" for n in range(10)]
+    async with FakeBatches(BatchFaults(full_batches=6)) as provider:
+        began = time.monotonic()
+        async with session(provider, tmp_path) as batched:
+            texts(await asyncio.wait_for(batched.ask(*topics), 10))
+            # 10, 5 (and the other 5, whose refusal halves nothing once the first waits), ...
+            waits = [text for text in batched.told if "by batches of at most" in text]
+        # 0.01 s, 0.02, 0.04: a refused batch is handed in again only when its wait is over.
+        assert time.monotonic() - began >= 0.07
+        assert len(waits) >= 3
+        assert waits[0].endswith("it is handed in again in 0 s, by batches of at most 5")
+        assert len(provider.made[0].requests) == 10
+        assert provider.stats()["lines_paid"] == 10
+        assert provider.stats()["lines_paid_twice"] == 0
+
+
+async def test_batches_grow_again_once_there_is_room(tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(full_batches=1)) as provider:
+        async with session(provider, tmp_path) as batched:
+            texts(await asyncio.wait_for(batched.ask("ferry", "bikes"), 10))
+            texts(await asyncio.wait_for(batched.ask("tides", "trains"), 10))
+        # Two are refused, and handed in one by one; the next two are one batch.
+        assert [len(batch.requests) for batch in provider.made] == [2, 1, 1, 2]
 
 
 @KINDS
