@@ -66,6 +66,10 @@ class BatchFaults:
     metadata: bool = True
     listed_after_s: float = 0.0
     """For so long a new batch does not appear in the list."""
+    refused_under_200: str = ""
+    """Every creation is answered with this error, under HTTP 200."""
+    gateway_pages: int = 0
+    """Polls that a gateway answers with a page of its own, under HTTP 200."""
     busy: float = 0.0
     """Share of all other requests that are answered 503."""
     seed: int = 0
@@ -153,6 +157,8 @@ class FakeBatches(FakeProvider):
         self.requests["POST batch"] += 1
         asked = await request.json()
         assert (asked["endpoint"], asked["completion_window"]) == (CHAT, "24h")
+        if self.faults.refused_under_200:
+            return _problem(200, "not_opened", self.faults.refused_under_200)
         if self.faults.refused_creations > 0:
             self.faults.refused_creations -= 1
             return _problem(400, "invalid_request_error", f"file {asked['input_file_id']} not found")
@@ -178,6 +184,8 @@ class FakeBatches(FakeProvider):
         data = await request.read()
         if request.headers.get("anthropic-version") != "2023-06-01":
             return _problem(400, "invalid_request_error", "anthropic-version: header is required")
+        if self.faults.refused_under_200:
+            return _problem(200, "not_opened", self.faults.refused_under_200)
         if self._random.random() < self.faults.dropped_creations:
             return _dropped(request)
         rows = orjson.loads(data)["requests"]
@@ -307,6 +315,9 @@ class FakeBatches(FakeProvider):
         batch = self._of(request)
         if batch is None:
             return _problem(404, "not_found_error", "no such batch")
+        if self.faults.gateway_pages > 0:
+            self.faults.gateway_pages -= 1
+            return web.Response(text="<html><title>One moment</title></html>", content_type="text/html")
         batch.polls += 1
         return web.json_response(self._openai(batch) if batch.kind == "openai" else self._anthropic(batch))
 

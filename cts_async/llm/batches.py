@@ -276,8 +276,15 @@ class _ModelWire:
     client: Client
     spec: ModelSpec
 
-    async def get(self, path: str, *, timeout_s: float = SHORT_S, max_bytes: int = MAX_RESULT_BYTES) -> bytes:
-        return await self.client.request(self.spec, "GET", path, timeout_s=timeout_s, max_bytes=max_bytes)
+    async def get(self, path: str) -> bytes:
+        return await self.client.request(
+            self.spec, "GET", path, timeout_s=SHORT_S, max_bytes=MAX_RESULT_BYTES
+        )
+
+    async def get_file(self, path: str) -> bytes:
+        return await self.client.request(
+            self.spec, "GET", path, timeout_s=TRANSFER_S, max_bytes=MAX_RESULT_BYTES, is_file=True
+        )
 
     async def post(
         self, path: str, body: bytes, *, content_type: str = "application/json", timeout_s: float = SHORT_S
@@ -513,7 +520,10 @@ class BatchClient:
             await asyncio.sleep(1.5 * self._settings.timing.quiet_s)
             queues = list(self._queues.values())
             is_quiet = n_asked == sum(queue.n_asked for queue in queues) and not self.is_busy()
-            if is_quiet and all(queue.only_waits for queue in queues) and self.on_submitted is not None:
+            if not is_quiet or not all(queue.only_waits for queue in queues):
+                continue
+            # One of several models may be done; with all of them, the command ends by itself.
+            if any(queue.open_batches for queue in queues) and self.on_submitted is not None:
                 self.on_submitted(_pending(queues))
                 return
 
@@ -613,10 +623,10 @@ class _Queue:
 
     @property
     def only_waits(self) -> bool:
-        """True if all that was asked is part of a batch that has been looked at, and has not ended."""
+        """True if all that was asked has been handed in, and each batch that has not ended has been looked at."""
         if self._filling is not None or self._full or self._in_hand is not None:
             return False
-        return all(batch.polled for batch in self.open_batches) and bool(self.open_batches)
+        return all(batch.polled for batch in self.open_batches)
 
     def statuses(self) -> list[BatchStatus]:
         """The status of each batch; may be called in another thread."""
@@ -741,7 +751,7 @@ class _Queue:
             # Before the intent: an upload costs nothing, and may be repeated.
             batch.input_file = await self._persistently(upload)
             await self._create(batch, lines)
-        except (RejectedError, NoCompletion, ProviderRefused) as error:
+        except (RejectedError, ProviderRefused) as error:
             self._refuse(batch, str(error))
         # Thousands of prompts: whoever has to ask again writes the request anew.
         batch.lines = {}
@@ -894,7 +904,7 @@ class _Queue:
     async def _ids_of_results(self, state: BatchState) -> frozenset[str]:
         results: dict[str, LineResult] = {}
         for path in self.api.result_paths(state):
-            data = await self._wire.get(path, timeout_s=TRANSFER_S)
+            data = await self._wire.get_file(path)
             results |= self._read_results(data)[0]
         return frozenset(results)
 
@@ -952,7 +962,7 @@ class _Queue:
         """Fetch the results of an ended batch, partial ones too."""
         n_unknown = 0
         for path in self.api.result_paths(state):
-            fetch = partial(self._wire.get, path, timeout_s=TRANSFER_S)
+            fetch = partial(self._wire.get_file, path)
             try:
                 data = await self._persistently(fetch)
             except (RejectedError, NoCompletion) as error:
@@ -1014,18 +1024,26 @@ class _Queue:
         failed_at: float | None = None
         wait_s, n_failures = self._timing.retry_s, 0
         while True:
+            pause_s = wait_s
+            failure: StepError
             try:
                 return await request()
             except TransientError as error:
-                now = loop.time()
-                if failed_at is None:
-                    failed_at = now
-                n_failures += 1
-                if n_failures == FAILURES_TO_TELL:
-                    self._notify(f"its batches cannot be reached ({error}), waiting")
-                self._check_outage(error, now - failed_at)
-                await asyncio.sleep(max(wait_s, error.retry_after_s or 0.0))
-                wait_s = min(2 * wait_s, self._timing.longest_poll_s)
+                failure, pause_s = error, max(wait_s, error.retry_after_s or 0.0)
+            except (NoCompletion, RejectedError) as error:
+                # A gateway's page in the place of an answer is none; a refusal under HTTP 200 is perhaps for now.
+                if isinstance(error, RejectedError) and error.status != 200:
+                    raise
+                failure = error
+            now = loop.time()
+            if failed_at is None:
+                failed_at = now
+            n_failures += 1
+            if n_failures == FAILURES_TO_TELL:
+                self._notify(f"its batches cannot be reached ({failure}), waiting")
+            self._check_outage(failure, now - failed_at)
+            await asyncio.sleep(pause_s)
+            wait_s = min(2 * wait_s, self._timing.longest_poll_s)
 
     def _check_outage(self, error: StepError, lasted_s: float) -> None:
         if lasted_s > self._settings.max_outage_s:

@@ -185,6 +185,25 @@ async def test_reason_of_a_failed_validation_is_told_once_and_handed_in_again_la
         assert len(provider.made) == 2
 
 
+@KINDS
+async def test_creation_refused_under_200_is_told_and_not_looked_for(api: str, tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(refused_under_200="open the storage first")) as provider:
+        async with session(provider, tmp_path, api) as batched:
+            (reply,) = await asyncio.wait_for(batched.ask("ferry"), 10)
+        assert isinstance(reply, ProviderRefused)
+        assert "a batch of 1 requests was refused: mine: HTTP 200: open the storage first" in str(reply)
+        assert provider.requests["GET list"] == 0
+    assert events_in(tmp_path) == ["intent", "refused"]
+
+
+@KINDS
+async def test_gateways_page_in_the_place_of_a_state_is_no_end(api: str, tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(gateway_pages=2)) as provider:
+        async with session(provider, tmp_path, api) as batched:
+            texts(await batched.ask("ferry"))
+        assert len(provider.made) == 1
+
+
 async def test_file_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     async with FakeBatches(BatchFaults(refused_creations=2)) as provider:
         async with session(provider, tmp_path) as batched:
@@ -309,6 +328,29 @@ async def test_submission_ends_with_one_line_and_the_same_command_collects(tmp_p
         async with session(provider, tmp_path) as batched:
             texts(await batched.ask("ferry", "bikes", "tides"))
         assert len(provider.made) == 1
+
+
+async def test_submission_ends_though_the_batches_of_another_model_have_ended(tmp_path: Path) -> None:
+    async with FakeBatches() as provider, session(provider, tmp_path) as batched:
+        texts(await batched.ask("ferry"))
+        provider.faults.duration_s = 60
+        second = replace(batched.spec, name="second", model="m-2")
+        second_lane = batched.client.lane(second, Lane("second", LaneLimits(), Events(lambda event: None)))
+        reasons: list[RunStopped] = []
+        ended = asyncio.Event()
+
+        def submitted(reason: RunStopped) -> None:
+            reasons.append(reason)
+            ended.set()
+
+        batched.client.on_submitted = submitted
+        asking = asyncio.create_task(batched.client.chat(second, question("ferry")))
+        await asyncio.wait_for(ended.wait(), 10)
+        second_lane.stop(reasons[0])
+        with pytest.raises(BatchesPending):
+            await asking
+        # Only what is waited for: the first model's batch is collected.
+        assert str(reasons[0]) == "submitted 1 request in 1 batch (batch_0002); the same command collects"
 
 
 async def test_same_request_after_an_unusable_reply_is_a_new_line(tmp_path: Path) -> None:
