@@ -66,6 +66,8 @@ class BatchFaults:
     no_files: bool = False
     """Every batch ends without a file of results."""
     metadata: bool = True
+    clock_s: float = 0.0
+    """How far the provider's clock is ahead of ours."""
     listed_after_s: float = 0.0
     """For so long a new batch does not appear in the list."""
     late_outputs: int = 0
@@ -209,7 +211,7 @@ class FakeBatches(FakeProvider):
     def _made(self, kind: str, requests: list[_Request], input_file: str) -> MadeBatch:
         assert len({request.id for request in requests}) == len(requests) > 0
         id = f"{'batch' if kind == 'openai' else 'msgbatch'}_{len(self.made) + 1:04d}"
-        batch = MadeBatch(id, kind, requests, time.monotonic(), time.time(), input_file)
+        batch = MadeBatch(id, kind, requests, time.monotonic(), time.time() + self.faults.clock_s, input_file)
         self.made.append(batch)
         return batch
 

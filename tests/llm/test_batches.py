@@ -348,6 +348,21 @@ async def test_orphan_is_adopted_by_its_file_where_a_provider_keeps_no_metadata(
 
 
 @KINDS
+@pytest.mark.parametrize("hours", [-14, 14])
+async def test_orphan_is_adopted_though_a_clock_is_wrong_by_hours(
+    api: str, hours: int, tmp_path: Path
+) -> None:
+    """A clock is set by hand, or to another time zone's time: the batch is listed long before or after its intent."""
+    timing = replace(HASTE, skew_s=BatchTiming().skew_s)
+    faults = BatchFaults(unanswered_creations=1.0, clock_s=3600.0 * hours)
+    async with FakeBatches(faults) as provider:
+        async with session(provider, tmp_path, api, timing) as batched:
+            texts(await batched.ask("ferry", "bikes"))
+        assert len(provider.made) == 1
+    assert events_in(tmp_path) == ["intent", "created", "ended"]
+
+
+@KINDS
 async def test_creation_that_never_happened_is_repeated_only_after_a_day(api: str, tmp_path: Path) -> None:
     async with FakeBatches(BatchFaults(dropped_creations=1.0)) as provider:
         began = time.monotonic()
