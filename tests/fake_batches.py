@@ -80,6 +80,8 @@ class BatchFaults:
     """Each reply stands in its file twice, below an error of the same request."""
     refused_under_200: str = ""
     """Every creation is answered with this error, under HTTP 200."""
+    pause_s: int = 0
+    """Every creation is refused with 429 and the request of a pause of so many seconds."""
     gateway_pages: int = 0
     """Polls that a gateway answers with a page of its own, under HTTP 200."""
     busy: float = 0.0
@@ -169,6 +171,10 @@ class FakeBatches(FakeProvider):
         self.requests["POST batch"] += 1
         asked = await request.json()
         assert (asked["endpoint"], asked["completion_window"]) == (CHAT, "24h")
+        if self.faults.pause_s:
+            refusal = _problem(429, "rate_limit_error", "too many batches")
+            refusal.headers["Retry-After"] = str(self.faults.pause_s)
+            return refusal
         if self.faults.refused_under_200:
             return _problem(200, "not_opened", self.faults.refused_under_200)
         if self.faults.refused_creations > 0:

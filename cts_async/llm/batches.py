@@ -1089,6 +1089,12 @@ class _Queue:
             wait_s = min(2 * wait_s, self._timing.longest_poll_s)
 
     def _check_outage(self, error: StepError, lasted_s: float) -> None:
+        """Raise ProviderDown where nothing was answered for the longest outage, or a pause beyond it is asked for."""
+        if isinstance(error, TransientError) and (error.retry_after_s or 0.0) > self._settings.max_outage_s:
+            raise ProviderDown(
+                f"{error}: it requests a pause of {round(error.retry_after_s or 0.0):.10g} s; batches go on without "
+                "this command, and the same command resumes"
+            )
         if lasted_s > self._settings.max_outage_s:
             raise ProviderDown(
                 f"{self.spec.name}: its batches cannot be reached for {lasted_s:.0f} s ({error}); they go on without "
