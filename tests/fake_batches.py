@@ -362,7 +362,8 @@ class FakeBatches(FakeProvider):
         page = [
             self._openai(batch) if kind == "openai" else self._anthropic(batch) for batch in listed[:limit]
         ]
-        return web.json_response({"data": page, "has_more": len(listed) > limit})
+        odd = [None, {"id": "../../elsewhere", "created_at": "soon"}, {"id": 7}]
+        return web.json_response({"data": odd + page, "has_more": len(listed) > limit})
 
     def _busy_now(self) -> web.Response | None:
         if self._random.random() < self.faults.busy:
