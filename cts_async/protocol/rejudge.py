@@ -52,7 +52,7 @@ from cts_async.protocol.answers import (
     answers_of_run,
     any_id,
 )
-from cts_async.protocol.batching import batch_widths, check_batches
+from cts_async.protocol.batching import batch_widths, check_batches, remarks_on_batches
 from cts_async.protocol.custom.sources import label_judges, source_texts
 from cts_async.protocol.forecast import (
     SAMPLE,
@@ -320,6 +320,8 @@ def plan_judging(
     remarks += remarks_on(prompts)
     remarks += _remarks_on_published(config, specs)
     remarks += remarks_on_tiers(specs, cheap=config.cheap)
+    begun_from = [version.begun_from] if version.begun_from else []
+    remarks += remarks_on_batches(config, specs, (target.journal(out) for target in targets), begun_from)
     reuse.check()
     repeats = Repeats([target.answers for target in targets])
     # Only `Repeats` needs the hashes: of a million answers they take 8 MB.
