@@ -341,6 +341,8 @@ class Head:
                         for _ in range(self._cluster.workers):
                             workers.start_soon(self._supervise, limits, background)
                     background.cancel_scope.cancel()
+            # No turn sees it where nothing was left to do besides.
+            self._stop_where_a_stream_broke_off()
             if not self._ending:
                 self.stop(RunStopped("no worker is left. Completed work is saved; rerun to resume."))
         finally:
@@ -437,17 +439,20 @@ class Head:
 
     def _turn(self, entry: _WorkerEntry) -> WorkerTurn:
         replies = entry.take_replies()
+        self._stop_where_a_stream_broke_off()
         if self._ending:
             reason = _first_line(self._stopped) if self._stopped else ""
             return WorkerTurn(replies, stop=reason, is_last=True)
         tasks: list[Task | LineTasks] = []
         for leases in self._streams:
             tasks += leases.deal(entry.name)
-        # After all have dealt: what a stream had before it broke off is done.
-        for leases in self._streams:
-            if leases.failure:
-                self.stop(leases.failure)
         return WorkerTurn(replies, tuple(tasks), permits_are_scarce=entry.share.limits.somebody_waits)
+
+    def _stop_where_a_stream_broke_off(self) -> None:
+        """Stop once a stream that could not be read to its end has nothing left to do."""
+        for leases in self._streams:
+            if leases.broken_off:
+                self.stop(leases.broken_off)
 
     async def _take(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Write what a worker brings: records first, since results say that all steps are in the journal."""

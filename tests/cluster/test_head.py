@@ -433,18 +433,23 @@ def test_run_without_any_worker_left_stops(cluster: Cluster) -> None:
     assert_same_files(cluster, alone())
 
 
-def test_input_that_breaks_off_stops_the_run(cluster: Cluster) -> None:
+@pytest.mark.parametrize("n_before", [0, 1, 20])
+def test_input_that_breaks_off_stops_the_run_when_what_came_before_is_done(
+    cluster: Cluster, n_before: int
+) -> None:
+    """Also where nothing is left to do by the time it is met."""
     original = cluster.tasks
 
     def broken(files: Any) -> Any:
         for task in original(files):
-            if task.seq == 20:
+            if task.seq == n_before:
                 raise RunStopped("the file has changed")
             yield task
 
     cluster.tasks = broken  # type: ignore[method-assign]
     with pytest.raises(RunStopped, match="the file has changed"):
         run(cluster)
+    assert {orjson.loads(line)["id"] for line in cluster.results()} == {f"i{i}" for i in range(n_before)}
 
 
 # --- Files that cannot be written, and budgets

@@ -37,8 +37,11 @@ Phase = Literal["running", "ended", "refused"]
 class Wire(Protocol):
     """Sends requests to one provider, with its key. Raises StepError or ProviderRefused as a call of the model does."""
 
-    async def get(self, path: str, *, timeout_s: float = SHORT_S, max_bytes: int = MAX_RESULT_BYTES) -> bytes:
+    async def get(self, path: str) -> bytes:
         """The body of a successful response to a GET of a path below the model's base_url."""
+
+    async def get_file(self, path: str) -> bytes:
+        """The same for a file of results."""
 
     async def post(
         self, path: str, body: bytes, *, content_type: str = "application/json", timeout_s: float = SHORT_S
@@ -64,6 +67,8 @@ class BatchState:
     input_file: str = ""
     files: tuple[str, ...] = ()
     """What has its results: ids of files."""
+    lacks_output: bool = False
+    """True if it counts replies, and names no file of them yet."""
     reason: str = ""
     """Why it was refused."""
     is_over_quota: bool = False
