@@ -59,6 +59,8 @@ class BatchFaults:
     """Every batch fails at its validation, for this reason."""
     over_quota: int = 0
     """Batches with more requests fail because too many tokens are enqueued."""
+    full_batches: int = 0
+    """Batches that fail so whatever they have: another user's batches fill the quota."""
     cancelled: bool = False
     """Every batch is cancelled by somebody before any request is done."""
     no_files: bool = False
@@ -66,6 +68,14 @@ class BatchFaults:
     metadata: bool = True
     listed_after_s: float = 0.0
     """For so long a new batch does not appear in the list."""
+    late_outputs: int = 0
+    """Looks at batches that have ended which name no output file yet, though they count its replies."""
+    refused_files: int = 0
+    """Files of results that are refused: they are not there."""
+    cut_files: int = 0
+    """Files of results that end in the middle."""
+    repeated_lines: bool = False
+    """Each reply stands in its file twice, below an error of the same request."""
     refused_under_200: str = ""
     """Every creation is answered with this error, under HTTP 200."""
     gateway_pages: int = 0
@@ -225,6 +235,8 @@ class FakeBatches(FakeProvider):
             return "failed"
         if faults.over_quota and len(batch.requests) > faults.over_quota:
             return "over_quota"
+        if self.made.index(batch) < faults.full_batches:
+            return "over_quota"
         if faults.cancelled:
             return "cancelled"
         if any(request.fate == EXPIRED for request in batch.requests):
@@ -275,9 +287,12 @@ class FakeBatches(FakeProvider):
             }
             fields["errors"] = {"data": [problem]}
         elif phase in ("expired", "done") and not self.faults.no_files:
-            fields["output_file_id"] = f"out-{batch.id}"
             if failed:
                 fields["error_file_id"] = f"err-{batch.id}"
+            if done and self.faults.late_outputs > 0:
+                self.faults.late_outputs -= 1
+            else:
+                fields["output_file_id"] = f"out-{batch.id}"
         return fields
 
     def _anthropic(self, batch: MadeBatch) -> dict[str, Any]:
@@ -374,7 +389,7 @@ class FakeBatches(FakeProvider):
                 lines.append(
                     _line({"custom_id": f"unknown-{n}", "response": {"status_code": 200, "body": {}}})
                 )
-        return web.Response(body=b"".join(lines), content_type="application/jsonl")
+        return self._file(lines)
 
     async def _results(self, request: web.Request) -> web.StreamResponse:
         self.requests["GET results"] += 1
@@ -399,7 +414,26 @@ class FakeBatches(FakeProvider):
             lines.append(_line({"custom_id": asked.id, "result": result}))
         for n in range(self.faults.unknown):
             lines.append(_line({"custom_id": f"unknown-{n}", "result": {"type": "expired"}}))
-        return web.Response(body=b"".join(lines), content_type="application/x-jsonl")
+        return self._file(lines)
+
+    def _file(self, lines: list[bytes]) -> web.Response:
+        if self.faults.refused_files > 0:
+            self.faults.refused_files -= 1
+            return _problem(404, "not_found_error", "No such File object")
+        if self.faults.repeated_lines:
+            replies, lines = lines, []
+            for line in replies:
+                id = json.loads(line)["custom_id"]
+                lines += [
+                    _line({"custom_id": id, "response": None, "result": {"type": "errored"}}),
+                    line,
+                    line,
+                ]
+        data = b"".join(lines)
+        if self.faults.cut_files > 0:
+            self.faults.cut_files -= 1
+            data = data[: len(data) // 2]
+        return web.Response(body=data, content_type="application/x-jsonl")
 
     def _line_reply(self, path: str, request: _Request) -> Any:
         asked = read_request(path, {"anthropic-version": "2023-06-01"}, request.body)

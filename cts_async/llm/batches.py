@@ -95,6 +95,10 @@ class BatchTiming:
     """After so long (25 hours) a batch that was perhaps created, and is in no list, never was: none lives longer."""
     skew_s: float = 600.0
     """How far the provider's clock, and the arrival of a creation, may be from ours."""
+    first_room_s: float = 5.0
+    longest_room_s: float = 900.0
+    """How long a batch that exceeds what may be enqueued, though none of ours is, waits before a smaller one is handed
+    in: doubled each time, as it is perhaps somebody else's batches that have to end first, which takes hours."""
     files_missing_s: float = 60.0
     """How long an ended batch may lack the files that its counts promise."""
 
@@ -584,6 +588,8 @@ class _Queue:
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         """Set whenever a batch has ended: what was over the provider's quota may fit now."""
+        self._room_s = self._timing.first_room_s
+        """The next wait for room in the provider's quota where nothing of ours is enqueued."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._submitting: asyncio.Task[None] | None = None
         self._in_hand: Batch | None = None
@@ -933,7 +939,8 @@ class _Queue:
             wait_s = min(wait_s, self._timing.longest_poll_s)
             if state.phase != "running":
                 # The files of results may come a moment after the end; a batch without any is not waited for for ever.
-                if state.phase == "refused" or state.files or files_missing_s >= self._timing.files_missing_s:
+                has_files = bool(state.files) and not state.lacks_output
+                if state.phase == "refused" or has_files or files_missing_s >= self._timing.files_missing_s:
                     return state
                 wait_s = self._timing.first_poll_s
                 files_missing_s += wait_s
@@ -945,37 +952,27 @@ class _Queue:
         if not state.is_over_quota:
             self._refuse(batch, state.reason or f"state {state.word}")
             return
-        self._notify(
-            f"batch {batch.id} exceeds what may be enqueued ({state.reason}); it is handed in again later"
-        )
+        text = f"batch {batch.id} exceeds what may be enqueued ({state.reason}); it is handed in again"
         # This one is refused, and no longer among them.
         if self.open_batches:
-            # What they have enqueued is free again once they have ended.
+            self._notify(f"{text} once another has ended")
+            # What they have enqueued is free again then.
             self._room.clear()
             await self._room.wait()
         else:
             self._max_requests = max(1, batch.n_requests // 2)
+            self._notify(f"{text} in {self._room_s:.0f} s, by batches of at most {self._max_requests:,}")
+            await asyncio.sleep(self._room_s)
+            self._room_s = min(2 * self._room_s, self._timing.longest_room_s)
         batch.held_back, batch.reason = True, state.reason
         batch.finish()
 
     async def _collect(self, batch: Batch, state: BatchState) -> None:
         """Fetch the results of an ended batch, partial ones too."""
-        n_unknown = 0
-        for path in self.api.result_paths(state):
-            fetch = partial(self._wire.get_file, path)
-            try:
-                data = await self._persistently(fetch)
-            except (RejectedError, NoCompletion) as error:
-                self._notify(f"batch {batch.id}: results cannot be fetched ({error})")
-                continue
-            results, n_unreadable = self._read_results(data)
-            n_unknown += n_unreadable
-            for id, result in results.items():
-                if id not in batch.ids:
-                    n_unknown += 1
-                # A reply in one file outweighs an error in the other.
-                elif id not in batch.results or not batch.results[id].status:
-                    batch.results[id] = result
+        # It had room, and so may larger ones have: what was enqueued before was perhaps somebody else's.
+        self._room_s = self._timing.first_room_s
+        self._max_requests = min(2 * self._max_requests, self.terms.max_requests, MAX_BATCH_REQUESTS)
+        n_unknown = await self._fetch_results(batch, state)
         n_missing = len(batch.ids) - len(batch.results)
         n_replies = sum(result.status == 200 for result in batch.results.values())
         # An earlier process may have recorded its end, and was killed before it had written all verdicts.
@@ -993,8 +990,51 @@ class _Queue:
         text = f"batch {batch.id} {state.word}: {n_replies:,} of {len(batch.ids):,} requests have a reply"
         if n_unknown:
             text += f"; {n_unknown:,} results with unknown ids are refused"
+        if n_replies < _promised_replies(batch, state):
+            text += f"; its provider counts {state.n_done:,}"
         self._notify(text)
         batch.finish()
+
+    async def _fetch_results(self, batch: Batch, state: BatchState) -> int:
+        """Fetch the files of results; return how many of their lines are of no request.
+
+        For a while they are fetched again where they have fewer replies than the provider counts, or lines that cannot
+        be read: a file may be cut off, or come late, and what it lacks would be asked, and paid, once more. Raises
+        ProviderRefused where such a file stays refused.
+        """
+        waited_s = 0.0
+        while True:
+            n_unknown = n_unreadable = 0
+            refusal: CTSError | None = None
+            for path in self.api.result_paths(state):
+                try:
+                    data = await self._persistently(partial(self._wire.get_file, path))
+                except (RejectedError, ProviderRefused) as error:
+                    refusal = error
+                    continue
+                results, n_unreadable_here = self._read_results(data)
+                n_unreadable += n_unreadable_here
+                for id, result in results.items():
+                    if id not in batch.ids:
+                        n_unknown += 1
+                    elif _outweighs(result, batch.results.get(id)):
+                        batch.results[id] = result
+            n_replies = sum(result.status == 200 for result in batch.results.values())
+            is_short = n_replies < _promised_replies(batch, state)
+            is_read = not (is_short or n_unreadable or refusal)
+            if is_read or waited_s >= self._timing.files_missing_s:
+                break
+            await asyncio.sleep(self._timing.first_poll_s)
+            waited_s += self._timing.first_poll_s
+        if refusal is not None and is_short:
+            raise ProviderRefused(
+                f"{refusal}; batch {batch.id} has ended with {state.n_done:,} replies, and a file of them cannot be "
+                f"fetched. If it is gone for good, remove the lines of the batch from {BATCHES}, and its requests are "
+                "handed in, and paid, again"
+            )
+        if refusal is not None:
+            self._notify(f"batch {batch.id}: a file of results cannot be fetched ({refusal})")
+        return n_unknown + n_unreadable
 
     def _read_results(self, data: bytes) -> tuple[dict[str, LineResult], int]:
         """The results in a file by id, and the number of lines that are none."""
@@ -1012,8 +1052,10 @@ class _Queue:
                 id = as_text(parsed.get("custom_id"))
             if id is None:
                 n_unreadable += 1
-            elif id not in results:
-                results[id] = self.api.result(parsed)
+                continue
+            result = self.api.result(parsed)
+            if _outweighs(result, results.get(id)):
+                results[id] = result
         return results, n_unreadable
 
     # --- Requests that cost nothing
@@ -1074,6 +1116,21 @@ class _Queue:
 
     def _notify(self, text: str) -> None:
         self._events.emit(Notice(f"{self.spec.name}: {text}"))
+
+
+def _outweighs(result: LineResult, earlier: LineResult | None) -> bool:
+    """True if a result of a request counts in the place of an earlier one, in this file or the other: a reply does, and
+    anything in the place of none."""
+    if earlier is None or not earlier.status:
+        return True
+    return result.status == 200 and earlier.status != 200
+
+
+def _promised_replies(batch: Batch, state: BatchState) -> int:
+    """How many replies to its requests a batch has at least, as its provider counts them."""
+    # What an earlier process has used is not among its requests any more, and may all have had replies.
+    n_used = max(0, state.n_requests - len(batch.ids))
+    return min(max(0, state.n_done - n_used), len(batch.ids))
 
 
 def _is_about_file(error: CTSError, input_file: str) -> bool:

@@ -34,6 +34,8 @@ HASTE = BatchTiming(
     lost_s=0.3,
     skew_s=2.0,
     files_missing_s=0.02,
+    first_room_s=0.01,
+    longest_room_s=0.1,
 )
 KINDS = pytest.mark.parametrize("api", ["openai", "anthropic"])
 
@@ -224,6 +226,32 @@ async def test_too_many_enqueued_tokens_make_smaller_batches(tmp_path: Path) -> 
         assert [len(batch.requests) for batch in provider.made][:2] == [10, 5]
 
 
+async def test_quota_that_others_fill_is_waited_for_longer_each_time(tmp_path: Path) -> None:
+    topics = [f"topic {n}" for n in range(10)]
+    async with FakeBatches(BatchFaults(full_batches=6)) as provider:
+        began = time.monotonic()
+        async with session(provider, tmp_path) as batched:
+            texts(await asyncio.wait_for(batched.ask(*topics), 10))
+            # 10, 5 (and the other 5, whose refusal halves nothing once the first waits), ...
+            waits = [text for text in batched.told if "by batches of at most" in text]
+        # 0.01 s, 0.02, 0.04: a refused batch is handed in again only when its wait is over.
+        assert time.monotonic() - began >= 0.07
+        assert len(waits) >= 3
+        assert waits[0].endswith("it is handed in again in 0 s, by batches of at most 5")
+        assert len(provider.made[0].requests) == 10
+        assert provider.stats()["lines_paid"] == 10
+        assert provider.stats()["lines_paid_twice"] == 0
+
+
+async def test_batches_grow_again_once_there_is_room(tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(full_batches=1)) as provider:
+        async with session(provider, tmp_path) as batched:
+            texts(await asyncio.wait_for(batched.ask("ferry", "bikes"), 10))
+            texts(await asyncio.wait_for(batched.ask("tides", "trains"), 10))
+        # Two are refused, and handed in one by one; the next two are one batch.
+        assert [len(batch.requests) for batch in provider.made] == [2, 1, 1, 2]
+
+
 @KINDS
 async def test_batch_that_ends_without_results_is_not_polled_for_ever(api: str, tmp_path: Path) -> None:
     faults = BatchFaults(no_files=True) if api == "openai" else BatchFaults(cancelled=True)
@@ -233,6 +261,38 @@ async def test_batch_that_ends_without_results_is_not_polled_for_ever(api: str, 
         assert "no reply in 3 batches" in str(reply)
         assert len(provider.made) == 3
         assert max(batch.polls for batch in provider.made) < 20
+
+
+@KINDS
+@pytest.mark.parametrize("fault", [{"cut_files": 1}, {"refused_files": 1}, {"repeated_lines": True}])
+async def test_replies_that_are_paid_are_read_once_their_file_is_whole(
+    api: str, fault: dict[str, Any], tmp_path: Path
+) -> None:
+    async with FakeBatches(BatchFaults(**fault)) as provider:
+        async with session(provider, tmp_path, api) as batched:
+            texts(await batched.ask("ferry", "bikes", "tides"))
+        assert len(provider.made) == 1
+        assert any("3 of 3 requests have a reply" in text for text in batched.told)
+
+
+async def test_output_file_that_comes_after_the_error_file_is_waited_for(tmp_path: Path) -> None:
+    topics = [f"topic {n}" for n in range(30)]
+    async with FakeBatches(BatchFaults(errored=0.3, late_outputs=2)) as provider:
+        async with session(provider, tmp_path, fallback="none") as batched:
+            replies = await batched.ask(*topics)
+        assert sum(isinstance(reply, Reply) for reply in replies) == provider.stats()["lines_paid"] > 0
+        # The creation named none either.
+        assert provider.made[0].polls == 2
+
+
+@KINDS
+async def test_replies_whose_file_is_gone_are_not_asked_again_by_themselves(api: str, tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(refused_files=1000)) as provider:
+        async with session(provider, tmp_path, api) as batched:
+            (reply,) = await asyncio.wait_for(batched.ask("ferry"), 10)
+        assert isinstance(reply, ProviderRefused)
+        assert "batch_0001 has ended with 1 replies, and a file of them cannot be fetched" in str(reply)
+        assert len(provider.made) == 1
 
 
 @KINDS

@@ -67,6 +67,8 @@ class BatchState:
     input_file: str = ""
     files: tuple[str, ...] = ()
     """What has its results: ids of files."""
+    lacks_output: bool = False
+    """True if it counts replies, and names no file of them yet."""
     reason: str = ""
     """Why it was refused."""
     is_over_quota: bool = False
