@@ -50,7 +50,6 @@ from cts_async.engine.events import (
     WorkerStatus,
 )
 from cts_async.engine.journal import Journal, journal_line
-from cts_async.engine.journal_index import key_of
 from cts_async.engine.reuse import line_within
 from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError, reason_to_stop
@@ -301,6 +300,7 @@ class Head:
         self._session = os.urandom(3).hex()
         self._starting: set[anyio.CancelScope] = set()
         self._n_ended = 0
+        self._copying = asyncio.Lock()
         self._passed_on: set[Event] = set()
         """Events of which every worker has its own, and which are passed on once."""
         self._stopped: Exception | None = None
@@ -520,21 +520,30 @@ class Head:
         for records in update.records.values():
             entry.answers.update(dict.fromkeys(records.numbers))
         # After the records: a task may look for a step of the same update.
+        entry.answers |= await self._find_steps(update.requests)
+
+    async def _find_steps(self, requests: Iterable[tuple[int, object]]) -> dict[int, bytes | None]:
+        """The lines that answer the Lookups among these requests; what only other runs have is copied first."""
         found: dict[int, bytes | None] = {}
-        copied: defaultdict[Journal, list[bytes]] = defaultdict(list)
-        for number, request in update.requests:
+        missing: list[tuple[int, Lookup]] = []
+        for number, request in requests:
             if type(request) is Lookup:
                 run = self._runs[request.run]
                 found[number] = run.journal.raw(request.key)
-                if found[number] is None:
-                    lines = _lines_of_other_runs(run, request)
-                    copied[run.journal] += lines
-                    found[number] = lines[-1] if lines else None
-        for journal, lines in copied.items():
-            sizes = [len(line) for line in lines]
-            await journal.append_lines(b"".join(lines), sizes, [key_of(line) for line in lines])
+                if found[number] is None and run.source is not None:
+                    missing.append((number, request))
+        if not missing:
+            return found
+        # One update after the other: a step that several tasks look up at the same time is copied once.
+        async with self._copying:
+            copied = _CopiedLines()
+            for number, request in missing:
+                found[number] = copied.find(self._runs[request.run], request)
+            for journal, lines in copied.by_journal.items():
+                sizes = [len(line) for line in lines.values()]
+                await journal.append_lines(b"".join(lines.values()), sizes, list(lines))
         # Only now: what a worker uses has to be in the run's own journal.
-        entry.answers |= found
+        return found
 
     async def _write(self, ended: EndedTasks) -> None:
         for (run, judge), judgments in ended.judgments.items():
@@ -615,19 +624,37 @@ async def _release_later(share: WorkerShare) -> None:
     share.free()
 
 
-def _lines_of_other_runs(run: RunFiles, lookup: Lookup) -> list[bytes]:
-    """The lines of a step that another run has executed, those of the steps within it first; none without one."""
-    if run.source is None:
-        return []
-    reused = run.source.find(lookup.key, lookup.rule, lookup.notes)
-    if reused is None:
-        return []
-    lines: list[bytes] = []
-    for record in reused.within:
-        if run.journal.raw(record["key"]) is None:
-            lines.append(journal_line(line_within(reused, record, lookup.instance)))
-    lines.append(journal_line(line_within(reused, reused.record, lookup.instance)))
-    return lines
+class _CopiedLines:
+    """Steps of other runs that are to be appended to the journals of runs that look for them."""
+
+    def __init__(self) -> None:
+        self.by_journal: defaultdict[Journal, dict[str, bytes]] = defaultdict(dict)
+        """Lines by key, in order."""
+
+    def find(self, run: RunFiles, lookup: Lookup) -> bytes | None:
+        """The line of a step that the run has by now, or is copied from another one; None if no run has it."""
+        line = self._line(run.journal, lookup.key)
+        if line is not None:
+            return line
+        assert run.source is not None, "otherwise there is nothing to copy"
+        reused = run.source.find(lookup.key, lookup.rule, lookup.notes)
+        if reused is None:
+            return None
+        lines = self.by_journal[run.journal]
+        # Those of the steps within it first.
+        for record in reused.within:
+            if self._line(run.journal, record["key"]) is None:
+                lines[record["key"]] = journal_line(line_within(reused, record, lookup.instance))
+        line = journal_line(line_within(reused, reused.record, lookup.instance))
+        lines[lookup.key] = line
+        return line
+
+    def _line(self, journal: Journal, key: str) -> bytes | None:
+        for place in (journal, *journal.siblings):
+            line = self.by_journal[place].get(key)
+            if line is not None:
+                return line
+        return journal.raw(key)
 
 
 def _problem(ready: WorkerReady) -> str:

@@ -430,6 +430,8 @@ class Model:
             if reply.usage:
                 self._tokens.learn(call.step, n_sent, sent_bytes, reply.usage)
                 self._note_cut(response, sent, sent_bytes, reply.usage.input_tokens)
+            elif self.served:
+                self.served.note_no_usage(spec.model)
             return Executed(response, usage, reply.quotas)
 
         def most_usage(unusable: UnusableOutput | None) -> Usage:
@@ -816,13 +818,14 @@ MAX_SERVED_NOTICES: Final = 50
 
 
 class ServedModels:
-    """Emits one notice for every model that replies in place of another, without a parameter, to a cut prompt, or in
-    another tier than it was asked in."""
+    """Emits one notice for every model that replies in place of another, without a parameter, to a cut prompt, in
+    another tier than it was asked in, or without naming its tokens."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
         self._noticed: set[str] = set()
         self._cut: set[str] = set()
+        self._without_usage: set[str] = set()
         self._other_tiers: set[tuple[str, str]] = set()
 
     def note_tier(self, model: str, asked: str, served: str) -> None:
@@ -840,6 +843,15 @@ class ServedModels:
         if model not in self._cut:
             self._cut.add(model)
             self._events.emit(Notice(cut_prompt_text(printable_name(model), counted, sent)))
+
+    def note_no_usage(self, model: str) -> None:
+        """Emit, once for each model, that a reply named no tokens."""
+        if model not in self._without_usage:
+            self._without_usage.add(model)
+            name = printable_name(model)
+            self._events.emit(
+                Notice(f"{name}: a reply names no tokens; its tokens and dollars are unknown, and in no sum")
+            )
 
     def note(self, requested: str, reply: Reply) -> None:
         """Emit what is new in a reply to a request for `requested`."""

@@ -198,6 +198,17 @@ def test_workers_take_the_steps_of_other_runs_that_one_process_takes(
     assert sum(event.reused for event in ended) >= 80 - 20 * bool(n_questions)
 
 
+@pytest.mark.parametrize("n_workers", [1, 3])
+def test_step_that_several_tasks_look_for_at_once_is_copied_once(tmp_path: Path, n_workers: int) -> None:
+    """Everything is there in the other run: all tasks of a worker ask for the step of their question together."""
+    cluster = beside(origin_of(tmp_path, 2), tmp_path / "workers", 2)
+    cluster.n = cluster.width = 20
+    run(cluster, n_workers)
+    assert cluster.world.begun.total() == 0
+    assert len(reused_lines(cluster.folder)) == len(cluster.keys()) == 20 * 3 + 2
+    assert len(cluster.results()) == 20
+
+
 def reused_lines(folder: Path) -> list[bytes]:
     return [
         line for line in (folder / "steps.jsonl").read_bytes().splitlines() if b'"reused":"before"' in line

@@ -15,6 +15,7 @@ from cts_async.cluster.limits import Records, Requests
 from cts_async.cluster.work import GoldPacker
 from cts_async.cluster.worker import RemoteJournal, Setup
 from cts_async.engine.journal import journal_line
+from cts_async.engine.reuse import ReuseRule
 from cts_async.errors import StepError
 from cts_async.protocol.answers import Judging, NoAnswer
 from cts_async.protocol.rejudge import PendingVerdict
@@ -136,3 +137,29 @@ def test_record_of_a_longer_task_waits_for_the_head() -> None:
 
     line = b'{"key":"k1","ok":true}\n'
     assert asyncio.run(main()) == {0: Records([1], ["k1"], bytearray(line), [len(line)])}
+
+
+@pytest.mark.parametrize("n_looking", [1, 3])
+def test_step_that_was_executed_while_others_looked_for_it_is_found(n_looking: int) -> None:
+    """The head has answered before the step was executed, and the answers arrive after the job has ended."""
+    record = {"key": "k1", "ok": True, "instance": "q1", "step": "judge/m", "model": "m"}
+
+    async def main() -> None:
+        requests = Requests(lambda: None)
+        journal = RemoteJournal(0, requests, waits=False)
+        looking = []
+        for _ in range(n_looking):
+            lookup = journal.find_at_head("q2", "k1", ReuseRule.SAMPLED, None)
+            looking.append(asyncio.create_task(lookup))
+        await asyncio.sleep(0)
+        await journal.append(record)
+        journal.keep(["k1"])
+        for number, _ in requests.unsent:
+            requests.answer({number: None}, (), 0.0)
+            await asyncio.sleep(0)
+        assert await asyncio.gather(*looking) == [record] * n_looking
+        assert journal.find("k1") is None, "it is forgotten when nobody looks for it any more"
+        assert not journal._looked_for
+        assert not journal._to_forget
+
+    asyncio.run(main())
