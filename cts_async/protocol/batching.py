@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,11 @@ def check_batches(config: CommandConfig, players: Iterable[str], specs: Mapping[
     `specs` are models by name; whoever is none of them, but for the lexical judge, is code of the user's.
     """
     if not config.uses_batches:
+        if config.batch_fallback != "batch":
+            raise UsageError(
+                f"--batch-fallback {config.batch_fallback} is about what a batch has no reply to; add --batch, or leave "
+                "it out"
+            )
         return
     players = list(players)
     if not players:
@@ -79,6 +85,11 @@ def _pending(folder: Path, addresses: Collection[tuple[str, str]] | None = None)
     return f"{n_batches:,} batches ({n_requests:,} requests) are"
 
 
+def has_batches(spec: ModelSpec) -> bool:
+    """Whether a model can be asked by batches, unless it is asked in a tier of the ordinary call."""
+    return not _problem_of(replace(spec, tier=""))
+
+
 def _problem_of(spec: ModelSpec) -> str:
     """Why a model cannot be asked by batches, and what to do; "" if it can."""
     if spec.embedded:
@@ -94,7 +105,9 @@ def _problem_of(spec: ModelSpec) -> str:
     if terms.models and spec.model not in terms.models:
         return f"it makes them of {', '.join(terms.models)}, and not of {spec.model}; name that model"
     if spec.tier:
-        return f"it is asked in the tier {spec.tier}, whose address has none; leave out that tier, or --batch"
+        return (
+            f"it is asked in the tier {spec.tier}, which has none; leave out --cheap and the tier, or --batch"
+        )
     return ""
 
 

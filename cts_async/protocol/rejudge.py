@@ -61,6 +61,7 @@ from cts_async.protocol.forecast import (
     ReusedEffort,
     StepsForecast,
     WayForecast,
+    in_batches,
     judge_tokens,
     lanes_of,
     reused_effort,
@@ -971,6 +972,9 @@ def forecast_judging(plan: JudgePlan, found: Mapping[str, FoundVerdicts] | None 
     judges = [_judge_forecast(plan, name, spec, found.get(name)) for name, spec in plan.specs.items()]
     lanes = lanes_of(list(plan.specs.values()), [judge.work for judge in judges])
     ways = ways_to_ask(plan.specs, [judge.work for judge in judges], Effort())
+    if plan.config.uses_batches:
+        work = in_batches(plan.specs, [judge.work for judge in judges])
+        judges = [replace(judge, work=steps) for judge, steps in zip(judges, work, strict=True)]
     return JudgingForecast(tuple(judges), tuple(lanes), ways)
 
 
