@@ -335,10 +335,9 @@ def replies_without_usage(summaries: Sequence[RunSummary]) -> Iterator[str]:
     for summary in summaries:
         for model, n_by_kind in summary.spent.without_usage.items():
             counts[model] += n_by_kind.total()
-    replies = _replies(summaries)
     for model, n in counts.items():
-        share = f"{n} of {replies[model].total()} replies"
-        yield f"Tokens unknown: {share} of {printable_name(model)} name none; tokens and dollars are of the others"
+        share = f"{n:,} of the replies of {printable_name(model)} name none"
+        yield f"Tokens unknown: {share}; tokens and dollars are of the others"
 
 
 def other_tiers(summaries: Sequence[RunSummary]) -> Iterator[str]:
