@@ -115,7 +115,7 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
         print_plainly(console, f"Calls: {', '.join(calls)}")
         shares = ", ".join(_cached_shares(summaries))
         if shares:
-            print_plainly(console, f"Input read from the providers' caches, at a lower price: {shares}")
+            print_plainly(console, f"Input read from caches: {shares}")
         tiers = ", ".join(_tier_shares(summaries))
         if tiers:
             print_plainly(console, f"Tokens charged in cheaper tiers: {tiers}")
