@@ -1008,9 +1008,9 @@ class _Queue:
     async def _fetch_results(self, batch: Batch, state: BatchState) -> int:
         """Fetch the files of results; return how many of their lines are of no request.
 
-        For a while they are fetched again where they have fewer replies than the provider counts, or lines that cannot
-        be read: a file may be cut off, or come late, and what it lacks would be asked, and paid, once more. Raises
-        ProviderRefused where such a file stays refused.
+        For a while they are fetched again where they have fewer replies than the provider counts (where it counts none,
+        lines that cannot be read): a file may be cut off, or come late, and what it lacks would be asked, and paid, once
+        more. Raises ProviderRefused where such a file stays refused.
         """
         waited_s = 0.0
         while True:
@@ -1031,8 +1031,9 @@ class _Queue:
                         batch.results[id] = result
             n_replies = sum(result.status == 200 for result in batch.results.values())
             is_short = n_replies < _promised_replies(batch, state)
-            is_read = not (is_short or n_unreadable or refusal)
-            if is_read or waited_s >= self._timing.files_missing_s:
+            # Where nothing is counted, only the lines themselves tell.
+            is_doubtful = not state.n_done and bool(n_unreadable or refusal)
+            if not (is_short or is_doubtful) or waited_s >= self._timing.files_missing_s:
                 break
             await asyncio.sleep(self._timing.first_poll_s)
             waited_s += self._timing.first_poll_s
