@@ -36,6 +36,7 @@ from cts_async.cluster.worker import (
     WorkerUpdate,
 )
 from cts_async.datasets.io import NumberedLine
+from cts_async.engine import journal as journals
 from cts_async.engine.account import LaneLimits
 from cts_async.engine.events import Cost, EndedSums, Notice
 from cts_async.engine.journal import journal_line
@@ -147,6 +148,22 @@ def test_record_of_a_task_of_one_step_travels_with_its_result() -> None:
     assert records.part is not None
     assert (records.part.is_whole, records.part.system, records.part.instances) == (True, "s", ["s/q1"] * 2)
     assert (records.part.spent.steps, records.part.spent.calls, records.part.spent.latency_s) == (1, 2, 1.0)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_record_that_could_not_be_read_back_is_refused_as_in_one_process(
+    monkeypatch: pytest.MonkeyPatch, waits: bool
+) -> None:
+    monkeypatch.setattr(journals, "MAX_LINE", 99)
+
+    async def main() -> None:
+        requests = Requests(lambda: None)
+        journal = RemoteJournal(0, requests, waits=waits)
+        with pytest.raises(StepError, match="the record of this step has 1.. bytes, of at most 99"):
+            await journal.append({"key": "k1", "ok": True, "response": "x" * 99})
+        assert (requests.records, journal.find("k1")) == ({}, None)
+
+    asyncio.run(main())
 
 
 def test_record_of_a_longer_task_waits_for_the_head() -> None:
