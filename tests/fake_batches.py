@@ -66,6 +66,8 @@ class BatchFaults:
     no_files: bool = False
     """Every batch ends without a file of results."""
     metadata: bool = True
+    clock_s: float = 0.0
+    """How far the provider's clock is ahead of ours."""
     listed_after_s: float = 0.0
     """For so long a new batch does not appear in the list."""
     late_outputs: int = 0
@@ -78,6 +80,8 @@ class BatchFaults:
     """Each reply stands in its file twice, below an error of the same request."""
     refused_under_200: str = ""
     """Every creation is answered with this error, under HTTP 200."""
+    pause_s: int = 0
+    """Every creation is refused with 429 and the request of a pause of so many seconds."""
     gateway_pages: int = 0
     """Polls that a gateway answers with a page of its own, under HTTP 200."""
     busy: float = 0.0
@@ -167,6 +171,10 @@ class FakeBatches(FakeProvider):
         self.requests["POST batch"] += 1
         asked = await request.json()
         assert (asked["endpoint"], asked["completion_window"]) == (CHAT, "24h")
+        if self.faults.pause_s:
+            refusal = _problem(429, "rate_limit_error", "too many batches")
+            refusal.headers["Retry-After"] = str(self.faults.pause_s)
+            return refusal
         if self.faults.refused_under_200:
             return _problem(200, "not_opened", self.faults.refused_under_200)
         if self.faults.refused_creations > 0:
@@ -209,7 +217,7 @@ class FakeBatches(FakeProvider):
     def _made(self, kind: str, requests: list[_Request], input_file: str) -> MadeBatch:
         assert len({request.id for request in requests}) == len(requests) > 0
         id = f"{'batch' if kind == 'openai' else 'msgbatch'}_{len(self.made) + 1:04d}"
-        batch = MadeBatch(id, kind, requests, time.monotonic(), time.time(), input_file)
+        batch = MadeBatch(id, kind, requests, time.monotonic(), time.time() + self.faults.clock_s, input_file)
         self.made.append(batch)
         return batch
 
@@ -354,7 +362,8 @@ class FakeBatches(FakeProvider):
         page = [
             self._openai(batch) if kind == "openai" else self._anthropic(batch) for batch in listed[:limit]
         ]
-        return web.json_response({"data": page, "has_more": len(listed) > limit})
+        odd = [None, {"id": "../../elsewhere", "created_at": "soon"}, {"id": 7}]
+        return web.json_response({"data": odd + page, "has_more": len(listed) > limit})
 
     def _busy_now(self) -> web.Response | None:
         if self._random.random() < self.faults.busy:

@@ -93,8 +93,9 @@ class BatchTiming:
     """The first wait after a failed request, doubled each time up to `longest_poll_s`."""
     lost_s: float = 90_000.0
     """After so long (25 hours) a batch that was perhaps created, and is in no list, never was: none lives longer."""
-    skew_s: float = 600.0
-    """How far the provider's clock, and the arrival of a creation, may be from ours."""
+    skew_s: float = 86_400.0
+    """How far the provider's clock may be from what ours was at the intent: a day, as clocks are set by hand, and to
+    another time zone's time. Wider costs only a longer look at the list; whoever looks too closely pays twice."""
     first_room_s: float = 5.0
     longest_room_s: float = 900.0
     """How long a batch that exceeds what may be enqueued, though none of ours is, waits before a smaller one is handed
@@ -1088,6 +1089,12 @@ class _Queue:
             wait_s = min(2 * wait_s, self._timing.longest_poll_s)
 
     def _check_outage(self, error: StepError, lasted_s: float) -> None:
+        """Raise ProviderDown where nothing was answered for the longest outage, or a pause beyond it is asked for."""
+        if isinstance(error, TransientError) and (error.retry_after_s or 0.0) > self._settings.max_outage_s:
+            raise ProviderDown(
+                f"{error}: it requests a pause of {round(error.retry_after_s or 0.0):.10g} s; batches go on without "
+                "this command, and the same command resumes"
+            )
         if lasted_s > self._settings.max_outage_s:
             raise ProviderDown(
                 f"{self.spec.name}: its batches cannot be reached for {lasted_s:.0f} s ({error}); they go on without "

@@ -29,6 +29,7 @@ from cts_async.llm.model import (
     model_prices,
     unpriced_models,
 )
+from cts_async.protocol.batching import has_batches
 from cts_async.protocol.conversation import (
     QUERIES_OFFERED,
     conversation_text,
@@ -222,6 +223,18 @@ def ways_to_ask(
     return tuple(ways)
 
 
+def in_batches(specs: Mapping[str, ModelSpec], work: Iterable[StepsForecast]) -> list[StepsForecast]:
+    """The work at the price of batches, where it is asked by these."""
+    priced: list[StepsForecast] = []
+    for steps in work:
+        spec = specs[steps.model]
+        if steps.kind in IN_BATCHES and has_batches(spec):
+            each = replace(steps.each, cost_usd=steps.each.cost_usd * spec.tiers[BATCH].price)
+            steps = replace(steps, each=each)
+        priced.append(steps)
+    return priced
+
+
 def _way(
     specs: Mapping[str, ModelSpec], work: Sequence[StepsForecast], besides: Effort, way: Way
 ) -> WayForecast:
@@ -233,7 +246,7 @@ def _way(
         tier_name = ""
         if way == "cheap":
             tier_name = spec.tier or spec.cheap_tier
-        elif way == "batch" and steps.kind in IN_BATCHES and BATCH in spec.tiers:
+        elif way == "batch" and steps.kind in IN_BATCHES and has_batches(spec):
             tier_name = BATCH
         factor = 1.0
         if tier_name and steps.steps:
@@ -889,6 +902,9 @@ def forecast(
     bounds = [(lane.time_s, f"{lane.name}: {lane.binding}") for lane in lanes]
     bounds += [(in_flight_s, f"{width} instances in flight"), (chain_s, "one instance's walk")]
     time_s, binding = max(bounds, key=itemgetter(0))
+    ways = ways_to_ask(plan.specs, work, replace(total_of(tool_work), calls=0.0))
+    if plan.config.uses_batches:
+        work = in_batches(plan.specs, work)
     unknown = []
     for label, roles in plan.custom.items():
         for role in roles:
@@ -912,7 +928,7 @@ def forecast(
         unknown=tuple(unknown),
         reused=reused,
         changed_roles=tuple(_changed_roles(plan, walks)),
-        ways=ways_to_ask(plan.specs, work, replace(total_of(tool_work), calls=0.0)),
+        ways=ways,
     )
 
 

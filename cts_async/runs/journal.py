@@ -22,7 +22,7 @@ import numpy as np
 from cts_async import foreign_json
 from cts_async.engine.journal import placed_records, read_records
 from cts_async.engine.prices import CACHED, INPUT, OUTPUT, TIER_MARK, cost_terms, is_priced
-from cts_async.errors import InputError
+from cts_async.errors import InputError, NoCompletion, UnusableOutput
 from cts_async.foreign_json import as_text
 from cts_async.llm.parsing import wording_of_unknown
 from cts_async.runs.cut_prompts import CutPrompts, JournalCuts
@@ -33,6 +33,8 @@ from cts_async.runs.manifest import Manifest, read_manifest
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
+_UNUSED_REPLIES: Final = frozenset({NoCompletion.kind, UnusableOutput.kind})
+"""How attempts failed that the server answered under HTTP 200."""
 
 
 @dataclass(slots=True)
@@ -54,7 +56,8 @@ class Spent:
     other_tiers: dict[str, Counter[str]] = field(default_factory=dict)
     """By model: number of replies that were served in another tier than asked for, by its name."""
     without_usage: dict[str, Counter[str]] = field(default_factory=dict)
-    """By model: number of replies that named no tokens, by kind of step. Tokens and dollars are of the others only."""
+    """By model: number of replies that named no tokens, by kind of step; those that could not be used are among them.
+    Tokens and dollars are of the others only."""
     cuts: JournalCuts = field(default_factory=JournalCuts)
     latency_s: float = 0.0
     """Seconds that the calls took, without waiting for limits; calls at the same time count each."""
@@ -91,10 +94,14 @@ class Spent:
             attempts = int(record["attempts"])
         self.calls += attempts
         latency_s = record.get("latency_s") or 0.0
+        n_without_usage = 0
         if "failed_attempts" in record:
             for attempt in record["failed_attempts"]:
                 self.failed_attempts += 1
                 latency_s += attempt.get("latency_s") or 0.0
+                # A reply that cannot be used is charged as any other is.
+                if attempt.get("kind") in _UNUSED_REPLIES and not attempt.get("usage"):
+                    n_without_usage += 1
         self.latency_s += latency_s
         self._instances.append(hash(record.get("instance")))
         self._latencies.append(latency_s)
@@ -106,8 +113,10 @@ class Spent:
             for kind, used in usage.items():
                 tokens[kind] += used
         elif response:
+            n_without_usage += 1
+        if n_without_usage:
             kind_of_step = str(step).partition("/")[0]
-            self.without_usage.setdefault(model, Counter())[kind_of_step] += 1
+            self.without_usage.setdefault(model, Counter())[kind_of_step] += n_without_usage
         if response:
             self._add_served(model, response)
 

@@ -115,7 +115,7 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
         print_plainly(console, f"Calls: {', '.join(calls)}")
         shares = ", ".join(_cached_shares(summaries))
         if shares:
-            print_plainly(console, f"Input read from the providers' caches, at a lower price: {shares}")
+            print_plainly(console, f"Input read from caches: {shares}")
         tiers = ", ".join(_tier_shares(summaries))
         if tiers:
             print_plainly(console, f"Tokens charged in cheaper tiers: {tiers}")
@@ -335,10 +335,9 @@ def replies_without_usage(summaries: Sequence[RunSummary]) -> Iterator[str]:
     for summary in summaries:
         for model, n_by_kind in summary.spent.without_usage.items():
             counts[model] += n_by_kind.total()
-    replies = _replies(summaries)
     for model, n in counts.items():
-        share = f"{n} of {replies[model].total()} replies"
-        yield f"Tokens unknown: {share} of {printable_name(model)} name none; tokens and dollars are of the others"
+        share = f"{n:,} of the replies of {printable_name(model)} name none"
+        yield f"Tokens unknown: {share}; tokens and dollars are of the others"
 
 
 def other_tiers(summaries: Sequence[RunSummary]) -> Iterator[str]:

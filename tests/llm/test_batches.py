@@ -18,7 +18,15 @@ from llm_calls import KEY, spec_at
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.errors import BatchesPending, CTSError, Interrupted, ProviderRefused, RejectedError, RunStopped
+from cts_async.errors import (
+    BatchesPending,
+    CTSError,
+    Interrupted,
+    ProviderDown,
+    ProviderRefused,
+    RejectedError,
+    RunStopped,
+)
 from cts_async.llm.apis import ChatRequest, Message, Reply
 from cts_async.llm.batch_ledger import BATCHES, read_ledger
 from cts_async.llm.batches import BatchClient, BatchSettings, BatchTiming
@@ -348,6 +356,21 @@ async def test_orphan_is_adopted_by_its_file_where_a_provider_keeps_no_metadata(
 
 
 @KINDS
+@pytest.mark.parametrize("hours", [-14, 14])
+async def test_orphan_is_adopted_though_a_clock_is_wrong_by_hours(
+    api: str, hours: int, tmp_path: Path
+) -> None:
+    """A clock is set by hand, or to another time zone's time: the batch is listed long before or after its intent."""
+    timing = replace(HASTE, skew_s=BatchTiming().skew_s)
+    faults = BatchFaults(unanswered_creations=1.0, clock_s=3600.0 * hours)
+    async with FakeBatches(faults) as provider:
+        async with session(provider, tmp_path, api, timing) as batched:
+            texts(await batched.ask("ferry", "bikes"))
+        assert len(provider.made) == 1
+    assert events_in(tmp_path) == ["intent", "created", "ended"]
+
+
+@KINDS
 async def test_creation_that_never_happened_is_repeated_only_after_a_day(api: str, tmp_path: Path) -> None:
     async with FakeBatches(BatchFaults(dropped_creations=1.0)) as provider:
         began = time.monotonic()
@@ -432,6 +455,15 @@ async def test_busy_provider_is_waited_for_and_an_outage_ends_with_nothing_lost(
             (reply,) = await asyncio.wait_for(batched.ask("bikes"), 10)
     assert isinstance(reply, RunStopped)
     assert "the same command collects" in str(reply)
+
+
+async def test_pause_beyond_the_longest_outage_ends_the_command_at_once(tmp_path: Path) -> None:
+    """As it ends a command of ordinary calls, rather than to sleep for a day without a word."""
+    async with FakeBatches(BatchFaults(pause_s=6)) as provider, session(provider, tmp_path) as batched:
+        (reply,) = await asyncio.wait_for(batched.ask("ferry"), 3)
+    assert isinstance(reply, ProviderDown)
+    assert "too many batches: it requests a pause of 6 s" in str(reply)
+    assert events_in(tmp_path) == ["intent", "refused"]
 
 
 async def test_batch_that_the_account_does_not_know_is_never_sent_again_by_itself(tmp_path: Path) -> None:

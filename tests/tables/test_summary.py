@@ -147,17 +147,26 @@ def test_replies_without_usage_are_counted_and_make_the_cost_a_lower_bound(run: 
         },
         {"step": "judge/big", "model": "big", "response": {"text": "full"}},
         {"step": "judge/big", "model": "big", "response": {"text": "none"}},
-        {"step": "judge/big", "model": "big", "failed_attempts": [{}]},  # not answered
+        {"step": "judge/big", "model": "big", "failed_attempts": [{"kind": "timeout"}]},  # not answered
+        {
+            "step": "rewrite",
+            "model": "big",
+            "failed_attempts": [
+                {"kind": "unusable_output"},
+                {"kind": "unusable_output", "usage": {"input": 9}},
+                {"kind": "no_completion"},
+            ],
+        },
         {"step": "search/tool/1", "response": {"hits": []}},  # no model
     )
     summary = write_summary(summarise_run(run))
-    assert summary["replies_without_usage"] == {"big": {"judge": 2}}
+    assert summary["replies_without_usage"] == {"big": {"judge": 2, "rewrite": 2}}
     assert (summary["cost_usd"], summary["priced_usd"]) == (None, pytest.approx(0.003))
     assert cost_text(summary) == "$0.0030 + unknown (1 model without price or usage)"
     console = Console(file=io.StringIO(), width=200)
     print_results(console, [summarise_run(run)])
     assert isinstance(console.file, io.StringIO)
-    line = "Tokens unknown: 2 of 3 replies of big name none; tokens and dollars are of the others"
+    line = "Tokens unknown: 4 of the replies of big name none; tokens and dollars are of the others"
     assert line in console.file.getvalue()
 
 

@@ -129,10 +129,14 @@ def fields_of(data: bytes) -> Mapping[str, Any]:
 
 def id_in(fields: Mapping[str, Any]) -> str:
     """The id of a batch or file, which becomes part of an address. Raises NoCompletion for an odd one."""
-    id = as_text(fields.get("id")) or ""
-    if not _ID.fullmatch(id):
+    if not has_good_id(fields):
         raise NoCompletion("the provider's batch API names no id that could be part of an address")
-    return id
+    return str(fields["id"])
+
+
+def has_good_id(fields: Mapping[str, Any]) -> bool:
+    """True if the id of a batch or file can be part of an address."""
+    return _ID.fullmatch(as_text(fields.get("id")) or "") is not None
 
 
 def seconds_of(stamp: object) -> float | None:
@@ -154,7 +158,8 @@ async def listed_batches(
         page = fields_of(await wire.get(page_path))
         batches: list[BatchState] = []
         for batch in as_list(page.get("data")):
-            if isinstance(batch, dict):
+            # One with an odd id is none of ours, and must not hide those that are.
+            if isinstance(batch, dict) and has_good_id(batch):
                 batches.append(read_state(batch))
         for batch_state in batches:
             yield batch_state
