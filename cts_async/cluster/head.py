@@ -433,6 +433,8 @@ class Head:
             await self._take(entry, update)
             if update.over:
                 break
+        if not self._ending:
+            raise WorkerLost("it ended before its work was done")
         entry.end("ended")
         entry.share.lose()
         entry.share.free()
@@ -484,7 +486,10 @@ class Head:
             tasks |= leases.ended(entry.name, ended.seqs)
             n_held += leases.n_held(entry.name)
         if len(tasks) != len(ended.seqs):
-            raise WorkerLost("it has ended tasks that it did not have")
+            # Its results are not written, and what is no worker's task any more is dealt to nobody.
+            problem = f"{entry.name} has ended tasks that it did not have"
+            self.stop(RunStopped(f"{problem}. Completed work is saved; rerun to resume."))
+            raise WorkerLost(problem)
         entry.note_tasks(n_held, len(tasks))
         self._n_ended += len(tasks)
         if not ended.ids:

@@ -54,7 +54,7 @@ from cts_async.engine.events import (
     StepEnded,
     Stopping,
 )
-from cts_async.engine.journal import journal_line
+from cts_async.engine.journal import journal_line, step_line
 from cts_async.engine.lane import Lane
 from cts_async.engine.reuse import ReuseRule
 from cts_async.engine.runner import Job, Runner
@@ -518,14 +518,14 @@ class RemoteJournal:
         return record
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        key = None
+        key, line = None, step_line(record)
         if record["ok"]:  # a failed step is executed again
             key = record["key"]
         if self._waits:
             # Answered when the head has it on disk: only then may its result be used.
-            await self._requests.append(self._run, key, journal_line(record))
+            await self._requests.append(self._run, key, line)
         else:
-            records = self._requests.send_record(self._run, key, journal_line(record))
+            records = self._requests.send_record(self._run, key, line)
             if records.part is None:
                 records.part = SpentPart()
             records.part.add(record)

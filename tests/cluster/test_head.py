@@ -265,6 +265,34 @@ def test_worker_that_does_not_answer_is_replaced(cluster: Cluster, harm: str, re
     assert cluster.paid_twice() <= in_flight
 
 
+def test_worker_that_ends_too_early_is_replaced(cluster: Cluster) -> None:
+    in_flight = 0
+
+    def close(head: Head) -> None:
+        nonlocal in_flight
+        in_flight = cluster.links[0].under_way
+        cluster.links[0].worker._closed = True
+
+    run(cluster, 2, after(1.5, close))
+    assert_same_files(cluster, alone())
+    assert "(it ended before its work was done)" in notices(cluster)[0]
+    assert cluster.paid_twice() <= in_flight
+
+
+def test_worker_that_has_ended_what_it_did_not_have_stops_the_run_which_is_resumed(cluster: Cluster) -> None:
+    """With it in one update are tasks that have ended: they are done again."""
+
+    def confuse(head: Head) -> None:
+        cluster.links[0].worker._ended.seqs.append(99)
+
+    with pytest.raises(
+        RunStopped, match="w1-.* has ended tasks that it did not have. Completed work is saved"
+    ):
+        run(cluster, 2, after(1.5, confuse))
+    run(cluster)
+    assert_same_files(cluster, alone())
+
+
 def test_five_workers_that_die_in_a_row_stop_the_run(cluster: Cluster) -> None:
     cluster.on_start = lambda link: asyncio.get_running_loop().call_later(0.1, link.kill) and None
     with pytest.raises(
