@@ -145,6 +145,35 @@ async def test_batches_are_split_by_requests_and_by_bytes(tmp_path: Path) -> Non
 
 
 @KINDS
+async def test_two_entries_of_one_model_are_each_asked_with_their_own_parameters(
+    api: str, tmp_path: Path
+) -> None:
+    async with FakeBatches() as provider, session(provider, tmp_path, api) as batched:
+        low = replace(batched.spec, params={"seed": 1})
+        high = replace(batched.spec, name="high", params={"seed": 2})
+        batched.client.lane(high, Lane("high", LaneLimits(), Events(lambda event: None)))
+        await asyncio.gather(*(batched.client.chat(spec, question("ferry")) for spec in (low, high)))
+        # One batch, as it is one model, and a line for each.
+        assert len(provider.made) == 1
+        bodies = [json.loads(request.body) for request in provider.made[0].requests]
+        assert [body["seed"] for body in bodies] == [1, 2]
+
+
+async def test_one_model_at_two_addresses_is_found_again_at_both(tmp_path: Path) -> None:
+    """Equal bodies are counted for each address: a line's id must be the same when the command is typed again."""
+    async with FakeBatches() as provider, FakeBatches() as mirror:
+        for _ in range(2):
+            async with session(provider, tmp_path) as batched:
+                elsewhere = replace(batched.spec, name="mirror", base_url=mirror.url)
+                batched.client.lane(elsewhere, Lane("mirror", LaneLimits(), Events(lambda event: None)))
+                # The first command judges here and then there; the second one has what was judged here in its journal.
+                if not provider.made:
+                    await batched.client.chat(batched.spec, question("ferry"))
+                await batched.client.chat(elsewhere, question("ferry"))
+        assert (len(provider.made), len(mirror.made)) == (1, 1)
+
+
+@KINDS
 async def test_what_a_batch_has_no_reply_to_is_asked_in_the_next_one(api: str, tmp_path: Path) -> None:
     topics = [f"topic {n}" for n in range(30)]
     faults = BatchFaults(expired=0.2, errored=0.1, missing=0.1)
