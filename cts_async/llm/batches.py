@@ -546,11 +546,15 @@ def _pending(queues: Sequence[_Queue]) -> BatchesPending:
     ids = ", ".join(batch.id or f"not yet listed, {batch.nonce}" for batch in batches[:SHOWN_IDS])
     if len(batches) > SHOWN_IDS:
         ids += f" and {len(batches) - SHOWN_IDS} more"
-    words = "request" if n_requests == 1 else "requests"
     batch_words = "batch" if len(batches) == 1 else "batches"
     return BatchesPending(
-        f"submitted {n_requests:,} {words} in {len(batches)} {batch_words} ({ids}); the same command collects"
+        f"submitted {_requests(n_requests)} in {len(batches)} {batch_words} ({ids}); the same command collects"
     )
+
+
+def _requests(n: int) -> str:
+    """So many requests, in words."""
+    return "1 request" if n == 1 else f"{n:,} requests"
 
 
 def _body(spec: ModelSpec, request: ChatRequest) -> bytes:
@@ -680,6 +684,8 @@ class _Queue:
         tasks = list(self._tasks)
         if self._submitting is not None:
             tasks.append(self._submitting)
+        if not self._created.is_set():
+            self._notify(f"waiting for the answer to the creation of a batch, at most {CLOSING_S:.0f} s")
         try:
             # Cancelled here (a second Ctrl-C), the batch is found again by the next process.
             async with asyncio.timeout(CLOSING_S):
@@ -807,12 +813,15 @@ class _Queue:
                 await self._record(batch, "refused", reason=str(error))
                 return error
             # It was perhaps created: whoever sent it again might pay twice.
-            self._notify(f"the creation of a batch was not answered ({error}); it is looked for")
+            self._notify(
+                f"the creation of a batch was not answered ({error}); it is looked for, and handed in again once it has "
+                f"been in no list for {self._timing.lost_s / 3600:.0f} hours"
+            )
             return None
         batch.id, batch.state = state.id, state.word
         await self._record(batch, "created", id=state.id)
         batch.phase = "created"
-        self._notify(f"batch {state.id} submitted, {len(batch.ids):,} requests")
+        self._notify(f"batch {state.id} submitted, {_requests(len(batch.ids))}")
         return None
 
     def _refuse(self, batch: Batch, reason: str) -> None:
@@ -820,13 +829,13 @@ class _Queue:
         batch.phase, batch.reason = "refused", reason
         if self._settings.fallback == "live":
             self._notify(
-                f"a batch of {batch.n_requests:,} requests was refused ({reason}); they are asked live"
+                f"a batch of {_requests(batch.n_requests)} was refused ({reason}), which are asked live"
             )
             batch.finish()
             return
         batch.finish(
             ProviderRefused(
-                f"{self.spec.name}: a batch of {batch.n_requests:,} requests was refused: {reason}; the same command "
+                f"{self.spec.name}: a batch of {_requests(batch.n_requests)} was refused: {reason}; the same command "
                 "tries again, and --batch-fallback live asks one by one"
             )
         )
@@ -868,7 +877,7 @@ class _Queue:
             if state is not None:
                 batch.id, batch.state, batch.phase = state.id, state.word, "created"
                 await self._record(batch, "created", id=state.id, adopted=True)
-                self._notify(f"batch {state.id} was created by an earlier command, and is adopted")
+                self._notify(f"batch {state.id} was created all the same, and is adopted")
                 return state
             batch.polled = True
             if self._settings.clock() - batch.intended_at > self._timing.lost_s:
@@ -988,7 +997,7 @@ class _Queue:
                 n_unknown=n_unknown,
             )
         batch.phase, batch.reason = "ended", f"{state.word}, without a result of it"
-        text = f"batch {batch.id} {state.word}: {n_replies:,} of {len(batch.ids):,} requests have a reply"
+        text = f"batch {batch.id} {state.word}: {n_replies:,} of {_requests(len(batch.ids))} have a reply"
         if n_unknown:
             text += f"; {n_unknown:,} results with unknown ids are refused"
         if n_replies < _promised_replies(batch, state):
@@ -999,9 +1008,9 @@ class _Queue:
     async def _fetch_results(self, batch: Batch, state: BatchState) -> int:
         """Fetch the files of results; return how many of their lines are of no request.
 
-        For a while they are fetched again where they have fewer replies than the provider counts, or lines that cannot
-        be read: a file may be cut off, or come late, and what it lacks would be asked, and paid, once more. Raises
-        ProviderRefused where such a file stays refused.
+        For a while they are fetched again where they have fewer replies than the provider counts (where it counts none,
+        lines that cannot be read): a file may be cut off, or come late, and what it lacks would be asked, and paid, once
+        more. Raises ProviderRefused where such a file stays refused.
         """
         waited_s = 0.0
         while True:
@@ -1022,16 +1031,17 @@ class _Queue:
                         batch.results[id] = result
             n_replies = sum(result.status == 200 for result in batch.results.values())
             is_short = n_replies < _promised_replies(batch, state)
-            is_read = not (is_short or n_unreadable or refusal)
-            if is_read or waited_s >= self._timing.files_missing_s:
+            # Where nothing is counted, only the lines themselves tell.
+            is_doubtful = not state.n_done and bool(n_unreadable or refusal)
+            if not (is_short or is_doubtful) or waited_s >= self._timing.files_missing_s:
                 break
             await asyncio.sleep(self._timing.first_poll_s)
             waited_s += self._timing.first_poll_s
         if refusal is not None and is_short:
             raise ProviderRefused(
-                f"{refusal}; batch {batch.id} has ended with {state.n_done:,} replies, and a file of them cannot be "
-                f"fetched. If it is gone for good, remove the lines of the batch from {BATCHES}, and its requests are "
-                "handed in, and paid, again"
+                f"{refusal}; batch {batch.id} has ended, its provider counts {state.n_done:,} of its requests as done, "
+                "and a file of their results cannot be fetched. If it is gone for good, remove the lines of the batch "
+                f"from {BATCHES}, and its requests are handed in, and paid, again"
             )
         if refusal is not None:
             self._notify(f"batch {batch.id}: a file of results cannot be fetched ({refusal})")

@@ -201,7 +201,7 @@ async def test_creation_refused_under_200_is_told_and_not_looked_for(api: str, t
         async with session(provider, tmp_path, api) as batched:
             (reply,) = await asyncio.wait_for(batched.ask("ferry"), 10)
         assert isinstance(reply, ProviderRefused)
-        assert "a batch of 1 requests was refused: mine: HTTP 200: open the storage first" in str(reply)
+        assert "a batch of 1 request was refused: mine: HTTP 200: open the storage first" in str(reply)
         assert provider.requests["GET list"] == 0
     assert events_in(tmp_path) == ["intent", "refused"]
 
@@ -299,7 +299,7 @@ async def test_replies_whose_file_is_gone_are_not_asked_again_by_themselves(api:
         async with session(provider, tmp_path, api) as batched:
             (reply,) = await asyncio.wait_for(batched.ask("ferry"), 10)
         assert isinstance(reply, ProviderRefused)
-        assert "batch_0001 has ended with 1 replies, and a file of them cannot be fetched" in str(reply)
+        assert "batch_0001 has ended, its provider counts 1 of its requests as done" in str(reply)
         assert len(provider.made) == 1
 
 
