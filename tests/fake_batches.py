@@ -41,6 +41,8 @@ class BatchFaults:
     """From the creation to the end."""
     expired: float = 0.0
     """Requests that are not done in time: the batch ends as expired, with the results of the others."""
+    expiry: str = "This request could not be executed"
+    """What is said of them."""
     errored: float = 0.0
     """Requests that meet an internal error of the server."""
     missing: float = 0.0
@@ -391,7 +393,7 @@ class FakeBatches(FakeProvider):
                 row["response"] = {"status_code": 500, "body": error}
             else:
                 row["response"] = None
-                row["error"] = {"code": "batch_expired", "message": "This request could not be executed"}
+                row["error"] = {"code": "batch_expired", "message": self.faults.expiry}
             lines.append(_line(row))
         if which == "out":
             for n in range(self.faults.unknown):

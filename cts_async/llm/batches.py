@@ -283,9 +283,11 @@ class _ModelWire:
     spec: ModelSpec
 
     async def get(self, path: str) -> bytes:
-        return await self.client.request(
+        data = await self.client.request(
             self.spec, "GET", path, timeout_s=SHORT_S, max_bytes=MAX_RESULT_BYTES
         )
+        # States and reasons are shown, and written to the ledger.
+        return SECRETS.body(data)
 
     async def get_file(self, path: str) -> bytes:
         return await self.client.request(
@@ -295,9 +297,10 @@ class _ModelWire:
     async def post(
         self, path: str, body: bytes, *, content_type: str = "application/json", timeout_s: float = SHORT_S
     ) -> bytes:
-        return await self.client.request(
+        data = await self.client.request(
             self.spec, "POST", path, body, content_type=content_type, timeout_s=timeout_s, once=True
         )
+        return SECRETS.body(data)
 
 
 @dataclass(slots=True)
@@ -425,7 +428,7 @@ class BatchClient:
         if result is None:
             raise _NoReply(batch.reason or "the batch has no result of it")
         if not result.status:
-            raise _NoReply(result.reason)
+            raise _NoReply(SECRETS.text(result.reason))
         try:
             return self._read(queue, spec, request, result)
         except TransientError as error:

@@ -507,6 +507,19 @@ async def test_batch_that_the_account_does_not_know_is_never_sent_again_by_itsel
         assert provider.made == []
 
 
+async def test_key_that_a_gateway_repeats_is_told_and_recorded_nowhere(tmp_path: Path) -> None:
+    faults = BatchFaults(failed=f"the key {KEY} may not", expired=1.0, expiry=f"ask with {KEY}")
+    async with FakeBatches(faults) as provider:
+        async with session(provider, tmp_path) as batched:
+            (refused,) = await batched.ask("ferry")
+        provider.faults.failed = ""
+        async with session(provider, tmp_path, fallback="none") as later:
+            (expired,) = await later.ask("ferry")
+    assert "the key (key) may not" in str(refused)
+    assert "batch_expired: ask with (key)" in str(expired)
+    assert KEY not in (tmp_path / BATCHES).read_text() + "".join(batched.told + later.told)
+
+
 async def test_ledger_of_a_stranger_answers_nothing_and_breaks_nothing(tmp_path: Path) -> None:
     lines = [
         b'{"batch":"a","event":"created","id":"batch_1"}\n',
