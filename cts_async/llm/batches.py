@@ -648,7 +648,10 @@ class _Queue:
 
     @property
     def only_waits(self) -> bool:
-        """True if all that was asked has been handed in, and each batch that has not ended has been looked at."""
+        """True if all that was asked has been handed in, and each batch that has not ended has been looked at; also if
+        nothing more is handed in."""
+        if self._stopped is not None:
+            return True
         if self._filling is not None or self._full or self._in_hand is not None:
             return False
         return all(batch.polled for batch in self.open_batches)

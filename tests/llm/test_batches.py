@@ -442,9 +442,19 @@ async def test_submission_ends_with_one_line_and_the_same_command_collects(tmp_p
         assert len(provider.made) == 1
 
 
-async def test_submission_ends_though_the_batches_of_another_model_have_ended(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_submission_ends_though_another_model_is_done_or_stopped(
+    is_stopped: bool, tmp_path: Path
+) -> None:
     async with FakeBatches() as provider, session(provider, tmp_path) as batched:
         texts(await batched.ask("ferry"))
+        if is_stopped:
+            # As by a refused key: what it was asked is not handed in.
+            stopped = asyncio.create_task(batched.ask("bikes"))
+            while not any(batch.state == "filling" for batch in batched.client.batches()):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            batched.lane.stop(Interrupted("stop"))  # type: ignore[attr-defined]
+            assert [str(reply) for reply in await stopped] == ["stop"]
         provider.faults.duration_s = 60
         second = replace(batched.spec, name="second", model="m-2")
         second_lane = batched.client.lane(second, Lane("second", LaneLimits(), Events(lambda event: None)))
