@@ -446,15 +446,15 @@ async def test_submission_ends_with_one_line_and_the_same_command_collects(tmp_p
 async def test_submission_ends_though_another_model_is_done_or_stopped(
     is_stopped: bool, tmp_path: Path
 ) -> None:
-    async with FakeBatches() as provider, session(provider, tmp_path) as batched:
+    async with FakeBatches() as provider, session(provider, tmp_path, max_requests=1) as batched:
         texts(await batched.ask("ferry"))
         if is_stopped:
-            # As by a refused key: what it was asked is not handed in.
-            stopped = asyncio.create_task(batched.ask("bikes"))
+            # As by a refused key: of two more batches none is handed in.
+            stopped = asyncio.create_task(batched.ask("bikes", "trains"))
             while not any(batch.state == "filling" for batch in batched.client.batches()):  # noqa: ASYNC110
                 await asyncio.sleep(0)
             batched.lane.stop(Interrupted("stop"))  # type: ignore[attr-defined]
-            assert [str(reply) for reply in await stopped] == ["stop"]
+            assert [str(reply) for reply in await stopped] == ["stop", "stop"]
         provider.faults.duration_s = 60
         second = replace(batched.spec, name="second", model="m-2")
         second_lane = batched.client.lane(second, Lane("second", LaneLimits(), Events(lambda event: None)))
