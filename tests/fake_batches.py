@@ -76,6 +76,8 @@ class BatchFaults:
     """Looks at batches that have ended which name no output file yet, though they count its replies."""
     refused_files: int = 0
     """Files of results that are refused: they are not there."""
+    gone_files: tuple[str, ...] = ()
+    """Batches whose results are gone, by id."""
     cut_files: int = 0
     """Files of results that end in the middle."""
     repeated_lines: bool = False
@@ -408,6 +410,8 @@ class FakeBatches(FakeProvider):
             return busy
         batch = self._of(request)
         assert batch is not None
+        if batch.id in self.faults.gone_files:
+            return _problem(404, "not_found_error", "Results have expired")
         cancelled, lines = self._phase(batch) == "cancelled", []
         for asked in _shuffled(batch):
             if asked.fate == MISSING:

@@ -927,7 +927,10 @@ class _Queue:
             # Another batch of the same size at the same time has other ids; only its results have any.
             if is_late or state.phase != "ended":
                 continue
-            ids = await self._ids_of_results(state)
+            try:
+                ids = await self._ids_of_results(state)
+            except (RejectedError, ProviderRefused):
+                continue  # somebody else's that is gone, or ours that is not there yet
             # One is enough: digests of 160 bits are nobody else's.
             if not ids.isdisjoint(batch.ids):
                 return state

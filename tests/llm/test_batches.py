@@ -384,6 +384,21 @@ async def test_orphan_is_adopted_by_its_file_where_a_provider_keeps_no_metadata(
         assert len(provider.made) == 1
 
 
+async def test_orphan_is_adopted_though_results_of_others_are_gone(tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(gone_files=("msgbatch_0002",))) as provider:
+        async with session(provider, tmp_path, "anthropic") as batched:
+            texts(await batched.ask("ferry"))
+        ledger = tmp_path / BATCHES
+        intent, _ = ledger.read_bytes().split(b"\n", 1)
+        ledger.write_bytes(intent + b"\n")
+        # Another batch of the same size, listed before ours.
+        async with session(provider, tmp_path / "..", "anthropic") as other:
+            assert isinstance((await other.ask("cars"))[0], ProviderRefused)
+        async with session(provider, tmp_path, "anthropic") as batched:
+            texts(await batched.ask("ferry"))
+        assert len(provider.made) == 2
+
+
 @KINDS
 @pytest.mark.parametrize("hours", [-14, 14])
 async def test_orphan_is_adopted_though_a_clock_is_wrong_by_hours(
