@@ -70,6 +70,8 @@ class BatchFaults:
     metadata: bool = True
     clock_s: float = 0.0
     """How far the provider's clock is ahead of ours."""
+    oldest_first: bool = False
+    """The list begins with the oldest batch."""
     listed_after_s: float = 0.0
     """For so long a new batch does not appear in the list."""
     late_outputs: int = 0
@@ -359,6 +361,8 @@ class FakeBatches(FakeProvider):
             for batch in reversed(self.made)
             if batch.kind == kind and now - batch.created >= self.faults.listed_after_s
         ]
+        if self.faults.oldest_first:
+            listed.reverse()
         after = request.query.get("after") or request.query.get("after_id")
         if after:
             place = [batch.id for batch in listed].index(after)

@@ -48,6 +48,7 @@ from cts_async.foreign_json import as_text, loads
 from cts_async.llm.apis import ChatRequest, Reply, load_api
 from cts_async.llm.batch_apis import (
     MAX_RESULT_BYTES,
+    PAGE,
     SHORT_S,
     TRANSFER_S,
     BatchState,
@@ -910,11 +911,17 @@ class _Queue:
         # A batch that has its id in the ledger is not the one that lacks it.
         adopted_ids = {batch_of_ours.id for batch_of_ours in self._batches if batch_of_ours.id}
         oldest = batch.intended_at - self._timing.skew_s
+        n_old = 0
         async for state in self.api.listed(self._wire):
-            if state.created_at is not None and state.created_at < oldest:
-                return None  # newest first: what follows is older still
             if state.nonce == batch.nonce:
                 return state
+            if state.created_at is not None and state.created_at < oldest:
+                # Newest first, as documented, what follows is older still; a page of a server that has another order
+                # is read all the same.
+                n_old += 1
+                if n_old >= PAGE:
+                    return None
+                continue
             if batch.input_file:
                 if state.input_file == batch.input_file:
                     return state

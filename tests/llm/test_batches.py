@@ -384,6 +384,19 @@ async def test_orphan_is_adopted_by_its_file_where_a_provider_keeps_no_metadata(
         assert len(provider.made) == 1
 
 
+@KINDS
+async def test_orphan_is_adopted_from_a_list_that_begins_with_the_oldest(api: str, tmp_path: Path) -> None:
+    faults = BatchFaults(oldest_first=True, clock_s=-1000.0)
+    async with FakeBatches(faults) as provider:
+        async with session(provider, tmp_path / "..", api) as other:
+            texts(await other.ask("cars", "trains"))
+        # That one was made long before, by all clocks.
+        provider.faults.clock_s, provider.faults.unanswered_creations = 0.0, 1.0
+        async with session(provider, tmp_path, api) as batched:
+            texts(await batched.ask("ferry", "bikes"))
+        assert len(provider.made) == 2
+
+
 async def test_orphan_is_adopted_though_results_of_others_are_gone(tmp_path: Path) -> None:
     async with FakeBatches(BatchFaults(gone_files=("msgbatch_0002",))) as provider:
         async with session(provider, tmp_path, "anthropic") as batched:
