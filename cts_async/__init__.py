@@ -9,7 +9,7 @@ from cts_async.custom import role
 if TYPE_CHECKING:
     from cts_async.api import Tables, compare, judge, load, questions_in, run
 
-__version__ = "0.15.4"
+__version__ = "0.15.5"
 
 __all__ = ["Tables", "compare", "judge", "load", "questions_in", "role", "run"]
 

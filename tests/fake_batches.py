@@ -59,13 +59,31 @@ class BatchFaults:
     """Every batch fails at its validation, for this reason."""
     over_quota: int = 0
     """Batches with more requests fail because too many tokens are enqueued."""
+    full_batches: int = 0
+    """Batches that fail so whatever they have: another user's batches fill the quota."""
     cancelled: bool = False
     """Every batch is cancelled by somebody before any request is done."""
     no_files: bool = False
     """Every batch ends without a file of results."""
     metadata: bool = True
+    clock_s: float = 0.0
+    """How far the provider's clock is ahead of ours."""
     listed_after_s: float = 0.0
     """For so long a new batch does not appear in the list."""
+    late_outputs: int = 0
+    """Looks at batches that have ended which name no output file yet, though they count its replies."""
+    refused_files: int = 0
+    """Files of results that are refused: they are not there."""
+    cut_files: int = 0
+    """Files of results that end in the middle."""
+    repeated_lines: bool = False
+    """Each reply stands in its file twice, below an error of the same request."""
+    refused_under_200: str = ""
+    """Every creation is answered with this error, under HTTP 200."""
+    pause_s: int = 0
+    """Every creation is refused with 429 and the request of a pause of so many seconds."""
+    gateway_pages: int = 0
+    """Polls that a gateway answers with a page of its own, under HTTP 200."""
     busy: float = 0.0
     """Share of all other requests that are answered 503."""
     seed: int = 0
@@ -153,6 +171,12 @@ class FakeBatches(FakeProvider):
         self.requests["POST batch"] += 1
         asked = await request.json()
         assert (asked["endpoint"], asked["completion_window"]) == (CHAT, "24h")
+        if self.faults.pause_s:
+            refusal = _problem(429, "rate_limit_error", "too many batches")
+            refusal.headers["Retry-After"] = str(self.faults.pause_s)
+            return refusal
+        if self.faults.refused_under_200:
+            return _problem(200, "not_opened", self.faults.refused_under_200)
         if self.faults.refused_creations > 0:
             self.faults.refused_creations -= 1
             return _problem(400, "invalid_request_error", f"file {asked['input_file_id']} not found")
@@ -178,6 +202,8 @@ class FakeBatches(FakeProvider):
         data = await request.read()
         if request.headers.get("anthropic-version") != "2023-06-01":
             return _problem(400, "invalid_request_error", "anthropic-version: header is required")
+        if self.faults.refused_under_200:
+            return _problem(200, "not_opened", self.faults.refused_under_200)
         if self._random.random() < self.faults.dropped_creations:
             return _dropped(request)
         rows = orjson.loads(data)["requests"]
@@ -191,7 +217,7 @@ class FakeBatches(FakeProvider):
     def _made(self, kind: str, requests: list[_Request], input_file: str) -> MadeBatch:
         assert len({request.id for request in requests}) == len(requests) > 0
         id = f"{'batch' if kind == 'openai' else 'msgbatch'}_{len(self.made) + 1:04d}"
-        batch = MadeBatch(id, kind, requests, time.monotonic(), time.time(), input_file)
+        batch = MadeBatch(id, kind, requests, time.monotonic(), time.time() + self.faults.clock_s, input_file)
         self.made.append(batch)
         return batch
 
@@ -216,6 +242,8 @@ class FakeBatches(FakeProvider):
         if faults.failed:
             return "failed"
         if faults.over_quota and len(batch.requests) > faults.over_quota:
+            return "over_quota"
+        if self.made.index(batch) < faults.full_batches:
             return "over_quota"
         if faults.cancelled:
             return "cancelled"
@@ -267,9 +295,12 @@ class FakeBatches(FakeProvider):
             }
             fields["errors"] = {"data": [problem]}
         elif phase in ("expired", "done") and not self.faults.no_files:
-            fields["output_file_id"] = f"out-{batch.id}"
             if failed:
                 fields["error_file_id"] = f"err-{batch.id}"
+            if done and self.faults.late_outputs > 0:
+                self.faults.late_outputs -= 1
+            else:
+                fields["output_file_id"] = f"out-{batch.id}"
         return fields
 
     def _anthropic(self, batch: MadeBatch) -> dict[str, Any]:
@@ -307,6 +338,9 @@ class FakeBatches(FakeProvider):
         batch = self._of(request)
         if batch is None:
             return _problem(404, "not_found_error", "no such batch")
+        if self.faults.gateway_pages > 0:
+            self.faults.gateway_pages -= 1
+            return web.Response(text="<html><title>One moment</title></html>", content_type="text/html")
         batch.polls += 1
         return web.json_response(self._openai(batch) if batch.kind == "openai" else self._anthropic(batch))
 
@@ -328,7 +362,8 @@ class FakeBatches(FakeProvider):
         page = [
             self._openai(batch) if kind == "openai" else self._anthropic(batch) for batch in listed[:limit]
         ]
-        return web.json_response({"data": page, "has_more": len(listed) > limit})
+        odd = [None, {"id": "../../elsewhere", "created_at": "soon"}, {"id": 7}]
+        return web.json_response({"data": odd + page, "has_more": len(listed) > limit})
 
     def _busy_now(self) -> web.Response | None:
         if self._random.random() < self.faults.busy:
@@ -363,7 +398,7 @@ class FakeBatches(FakeProvider):
                 lines.append(
                     _line({"custom_id": f"unknown-{n}", "response": {"status_code": 200, "body": {}}})
                 )
-        return web.Response(body=b"".join(lines), content_type="application/jsonl")
+        return self._file(lines)
 
     async def _results(self, request: web.Request) -> web.StreamResponse:
         self.requests["GET results"] += 1
@@ -388,7 +423,26 @@ class FakeBatches(FakeProvider):
             lines.append(_line({"custom_id": asked.id, "result": result}))
         for n in range(self.faults.unknown):
             lines.append(_line({"custom_id": f"unknown-{n}", "result": {"type": "expired"}}))
-        return web.Response(body=b"".join(lines), content_type="application/x-jsonl")
+        return self._file(lines)
+
+    def _file(self, lines: list[bytes]) -> web.Response:
+        if self.faults.refused_files > 0:
+            self.faults.refused_files -= 1
+            return _problem(404, "not_found_error", "No such File object")
+        if self.faults.repeated_lines:
+            replies, lines = lines, []
+            for line in replies:
+                id = json.loads(line)["custom_id"]
+                lines += [
+                    _line({"custom_id": id, "response": None, "result": {"type": "errored"}}),
+                    line,
+                    line,
+                ]
+        data = b"".join(lines)
+        if self.faults.cut_files > 0:
+            self.faults.cut_files -= 1
+            data = data[: len(data) // 2]
+        return web.Response(body=data, content_type="application/x-jsonl")
 
     def _line_reply(self, path: str, request: _Request) -> Any:
         asked = read_request(path, {"anthropic-version": "2023-06-01"}, request.body)

@@ -50,7 +50,6 @@ from cts_async.engine.events import (
     WorkerStatus,
 )
 from cts_async.engine.journal import Journal, journal_line
-from cts_async.engine.journal_index import key_of
 from cts_async.engine.reuse import line_within
 from cts_async.engine.signals import stoppable
 from cts_async.errors import CTSError, ProviderDown, RunStopped, UsageError, reason_to_stop
@@ -301,6 +300,7 @@ class Head:
         self._session = os.urandom(3).hex()
         self._starting: set[anyio.CancelScope] = set()
         self._n_ended = 0
+        self._copying = asyncio.Lock()
         self._passed_on: set[Event] = set()
         """Events of which every worker has its own, and which are passed on once."""
         self._stopped: Exception | None = None
@@ -341,6 +341,8 @@ class Head:
                         for _ in range(self._cluster.workers):
                             workers.start_soon(self._supervise, limits, background)
                     background.cancel_scope.cancel()
+            # No turn sees it where nothing was left to do besides.
+            self._stop_where_a_stream_broke_off()
             if not self._ending:
                 self.stop(RunStopped("no worker is left. Completed work is saved; rerun to resume."))
         finally:
@@ -431,23 +433,28 @@ class Head:
             await self._take(entry, update)
             if update.over:
                 break
+        if not self._ending:
+            raise WorkerLost("it ended before its work was done")
         entry.end("ended")
         entry.share.lose()
         entry.share.free()
 
     def _turn(self, entry: _WorkerEntry) -> WorkerTurn:
         replies = entry.take_replies()
+        self._stop_where_a_stream_broke_off()
         if self._ending:
             reason = _first_line(self._stopped) if self._stopped else ""
             return WorkerTurn(replies, stop=reason, is_last=True)
         tasks: list[Task | LineTasks] = []
         for leases in self._streams:
             tasks += leases.deal(entry.name)
-        # After all have dealt: what a stream had before it broke off is done.
-        for leases in self._streams:
-            if leases.failure:
-                self.stop(leases.failure)
         return WorkerTurn(replies, tuple(tasks), permits_are_scarce=entry.share.limits.somebody_waits)
+
+    def _stop_where_a_stream_broke_off(self) -> None:
+        """Stop once a stream that could not be read to its end has nothing left to do."""
+        for leases in self._streams:
+            if leases.broken_off:
+                self.stop(leases.broken_off)
 
     async def _take(self, entry: _WorkerEntry, update: WorkerUpdate) -> None:
         """Write what a worker brings: records first, since results say that all steps are in the journal."""
@@ -479,7 +486,10 @@ class Head:
             tasks |= leases.ended(entry.name, ended.seqs)
             n_held += leases.n_held(entry.name)
         if len(tasks) != len(ended.seqs):
-            raise WorkerLost("it has ended tasks that it did not have")
+            # Its results are not written, and what is no worker's task any more is dealt to nobody.
+            problem = f"{entry.name} has ended tasks that it did not have"
+            self.stop(RunStopped(f"{problem}. Completed work is saved; rerun to resume."))
+            raise WorkerLost(problem)
         entry.note_tasks(n_held, len(tasks))
         self._n_ended += len(tasks)
         if not ended.ids:
@@ -515,21 +525,30 @@ class Head:
         for records in update.records.values():
             entry.answers.update(dict.fromkeys(records.numbers))
         # After the records: a task may look for a step of the same update.
+        entry.answers |= await self._find_steps(update.requests)
+
+    async def _find_steps(self, requests: Iterable[tuple[int, object]]) -> dict[int, bytes | None]:
+        """The lines that answer the Lookups among these requests; what only other runs have is copied first."""
         found: dict[int, bytes | None] = {}
-        copied: defaultdict[Journal, list[bytes]] = defaultdict(list)
-        for number, request in update.requests:
+        missing: list[tuple[int, Lookup]] = []
+        for number, request in requests:
             if type(request) is Lookup:
                 run = self._runs[request.run]
                 found[number] = run.journal.raw(request.key)
-                if found[number] is None:
-                    lines = _lines_of_other_runs(run, request)
-                    copied[run.journal] += lines
-                    found[number] = lines[-1] if lines else None
-        for journal, lines in copied.items():
-            sizes = [len(line) for line in lines]
-            await journal.append_lines(b"".join(lines), sizes, [key_of(line) for line in lines])
+                if found[number] is None and run.source is not None:
+                    missing.append((number, request))
+        if not missing:
+            return found
+        # One update after the other: a step that several tasks look up at the same time is copied once.
+        async with self._copying:
+            copied = _CopiedLines()
+            for number, request in missing:
+                found[number] = copied.find(self._runs[request.run], request)
+            for journal, lines in copied.by_journal.items():
+                sizes = [len(line) for line in lines.values()]
+                await journal.append_lines(b"".join(lines.values()), sizes, list(lines))
         # Only now: what a worker uses has to be in the run's own journal.
-        entry.answers |= found
+        return found
 
     async def _write(self, ended: EndedTasks) -> None:
         for (run, judge), judgments in ended.judgments.items():
@@ -610,19 +629,37 @@ async def _release_later(share: WorkerShare) -> None:
     share.free()
 
 
-def _lines_of_other_runs(run: RunFiles, lookup: Lookup) -> list[bytes]:
-    """The lines of a step that another run has executed, those of the steps within it first; none without one."""
-    if run.source is None:
-        return []
-    reused = run.source.find(lookup.key, lookup.rule, lookup.notes)
-    if reused is None:
-        return []
-    lines: list[bytes] = []
-    for record in reused.within:
-        if run.journal.raw(record["key"]) is None:
-            lines.append(journal_line(line_within(reused, record, lookup.instance)))
-    lines.append(journal_line(line_within(reused, reused.record, lookup.instance)))
-    return lines
+class _CopiedLines:
+    """Steps of other runs that are to be appended to the journals of runs that look for them."""
+
+    def __init__(self) -> None:
+        self.by_journal: defaultdict[Journal, dict[str, bytes]] = defaultdict(dict)
+        """Lines by key, in order."""
+
+    def find(self, run: RunFiles, lookup: Lookup) -> bytes | None:
+        """The line of a step that the run has by now, or is copied from another one; None if no run has it."""
+        line = self._line(run.journal, lookup.key)
+        if line is not None:
+            return line
+        assert run.source is not None, "otherwise there is nothing to copy"
+        reused = run.source.find(lookup.key, lookup.rule, lookup.notes)
+        if reused is None:
+            return None
+        lines = self.by_journal[run.journal]
+        # Those of the steps within it first.
+        for record in reused.within:
+            if self._line(run.journal, record["key"]) is None:
+                lines[record["key"]] = journal_line(line_within(reused, record, lookup.instance))
+        line = journal_line(line_within(reused, reused.record, lookup.instance))
+        lines[lookup.key] = line
+        return line
+
+    def _line(self, journal: Journal, key: str) -> bytes | None:
+        for place in (journal, *journal.siblings):
+            line = self.by_journal[place].get(key)
+            if line is not None:
+                return line
+        return journal.raw(key)
 
 
 def _problem(ready: WorkerReady) -> str:

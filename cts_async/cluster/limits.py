@@ -710,7 +710,11 @@ class RemoteBudget(Budget):
         self._numbers[most].append(number)
 
     def settle(self, reserved: Cost, true: Cost) -> None:
-        self._requests.settle(self._numbers[reserved].pop(), true)
+        numbers = self._numbers[reserved]
+        self._requests.settle(numbers.pop(), true)
+        if not numbers:
+            # Nearly every call has another amount.
+            del self._numbers[reserved]
 
     def stop(self, reason: RunStopped) -> None:
         super().stop(reason)

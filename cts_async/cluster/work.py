@@ -601,8 +601,15 @@ class Leases:
         self._dropped_groups: set[str] = set()
         self._dropped_tasks: dict[int, Task | LineTasks] = {}
         """Tasks of such groups that some worker has: it may end them, and nobody waits for it."""
-        self.failure: RunStopped | None = None
-        """What the stream broke off with; what came before it is dealt."""
+        self._failure: RunStopped | None = None
+        """What the stream broke off with."""
+
+    @property
+    def broken_off(self) -> RunStopped | None:
+        """Why the stream broke off, once every task before that has ended or was dropped."""
+        if self._failure is None or not self.over:
+            return None
+        return self._failure
 
     @property
     def over(self) -> bool:
@@ -748,8 +755,8 @@ class Leases:
             try:
                 task = next(self._unread, None)
             except (RunStopped, UsageError, OSError) as error:
-                self.failure = reason_to_stop(error)
-                if self.failure is None:
+                self._failure = reason_to_stop(error)
+                if self._failure is None:
                     raise
             if task is None:
                 self._unread = None

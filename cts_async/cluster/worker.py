@@ -18,7 +18,7 @@ import asyncio
 import os
 import socket
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -54,7 +54,7 @@ from cts_async.engine.events import (
     StepEnded,
     Stopping,
 )
-from cts_async.engine.journal import journal_line
+from cts_async.engine.journal import journal_line, step_line
 from cts_async.engine.lane import Lane
 from cts_async.engine.reuse import ReuseRule
 from cts_async.engine.runner import Job, Runner
@@ -489,6 +489,10 @@ class RemoteJournal:
         together with the result that it leads to, before which the head writes it."""
         self._run, self._requests, self._waits = run, requests, waits
         self._recent: dict[str, dict[str, Any]] = {}
+        self._looked_for: Counter[str] = Counter()
+        """How many look for a step at the head at present, by key."""
+        self._to_forget: set[str] = set()
+        """Those of their steps that need not be remembered for anybody else."""
 
     def find(self, key: str) -> dict[str, Any] | None:
         return self._recent.get(key)
@@ -497,21 +501,31 @@ class RemoteJournal:
         self, instance: str, key: str, rule: ReuseRule, notes: Any
     ) -> dict[str, Any] | None:
         """The record of a step that any process, or any other run, has executed."""
-        _, line = await self._requests.ask(Lookup(self._run, key, rule, instance, notes))
-        if line is None:
-            return self._recent.get(key)  # another job may have executed it here meanwhile
+        self._looked_for[key] += 1
+        try:
+            _, line = await self._requests.ask(Lookup(self._run, key, rule, instance, notes))
+            if line is None:
+                # Another job may have executed it here meanwhile, and may have ended before this answer came.
+                return self._recent.get(key)
+        finally:
+            self._looked_for[key] -= 1
+            if not self._looked_for[key]:
+                del self._looked_for[key]
+                if key in self._to_forget:
+                    self._to_forget.remove(key)
+                    self._recent.pop(key, None)
         record: dict[str, Any] = orjson.loads(line)
         return record
 
     async def append(self, record: Mapping[str, Any]) -> None:
-        key = None
+        key, line = None, step_line(record)
         if record["ok"]:  # a failed step is executed again
             key = record["key"]
         if self._waits:
             # Answered when the head has it on disk: only then may its result be used.
-            await self._requests.append(self._run, key, journal_line(record))
+            await self._requests.append(self._run, key, line)
         else:
-            records = self._requests.send_record(self._run, key, journal_line(record))
+            records = self._requests.send_record(self._run, key, line)
             if records.part is None:
                 records.part = SpentPart()
             records.part.add(record)
@@ -520,7 +534,10 @@ class RemoteJournal:
 
     def forget(self, keys: Iterable[str]) -> None:
         for key in keys:
-            self._recent.pop(key, None)
+            if key in self._looked_for:
+                self._to_forget.add(key)
+            else:
+                self._recent.pop(key, None)
 
     def keep(self, keys: Iterable[str]) -> None:
         self.forget(keys)  # tasks of the same question ask the head

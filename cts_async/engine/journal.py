@@ -113,10 +113,7 @@ class Journal:
 
         Raises as `AppendLog.append`, and StepError for a line that could not be read back.
         """
-        line = journal_line(record)
-        size = len(line)
-        if size > MAX_LINE:
-            raise StepError(f"the record of this step has {size:,} bytes, of at most {MAX_LINE:,}")
+        line = step_line(record)
         if self.on_append is not None:
             self.on_append(record, line)
         offset = await self._log.append_lines(line)
@@ -402,6 +399,14 @@ class AppendLog:
 def journal_line(record: Mapping[str, Any]) -> bytes:
     """A record as a line of a log."""
     return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def step_line(record: Mapping[str, Any]) -> bytes:
+    """The line of a step. Raises StepError for one that could not be read back."""
+    line = journal_line(record)
+    if len(line) > MAX_LINE:
+        raise StepError(f"the record of this step has {len(line):,} bytes, of at most {MAX_LINE:,}")
+    return line
 
 
 def set_torn_tail_aside(path: Path) -> Path | None:

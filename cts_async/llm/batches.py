@@ -93,8 +93,13 @@ class BatchTiming:
     """The first wait after a failed request, doubled each time up to `longest_poll_s`."""
     lost_s: float = 90_000.0
     """After so long (25 hours) a batch that was perhaps created, and is in no list, never was: none lives longer."""
-    skew_s: float = 600.0
-    """How far the provider's clock, and the arrival of a creation, may be from ours."""
+    skew_s: float = 86_400.0
+    """How far the provider's clock may be from what ours was at the intent: a day, as clocks are set by hand, and to
+    another time zone's time. Wider costs only a longer look at the list; whoever looks too closely pays twice."""
+    first_room_s: float = 5.0
+    longest_room_s: float = 900.0
+    """How long a batch that exceeds what may be enqueued, though none of ours is, waits before a smaller one is handed
+    in: doubled each time, as it is perhaps somebody else's batches that have to end first, which takes hours."""
     files_missing_s: float = 60.0
     """How long an ended batch may lack the files that its counts promise."""
 
@@ -276,8 +281,15 @@ class _ModelWire:
     client: Client
     spec: ModelSpec
 
-    async def get(self, path: str, *, timeout_s: float = SHORT_S, max_bytes: int = MAX_RESULT_BYTES) -> bytes:
-        return await self.client.request(self.spec, "GET", path, timeout_s=timeout_s, max_bytes=max_bytes)
+    async def get(self, path: str) -> bytes:
+        return await self.client.request(
+            self.spec, "GET", path, timeout_s=SHORT_S, max_bytes=MAX_RESULT_BYTES
+        )
+
+    async def get_file(self, path: str) -> bytes:
+        return await self.client.request(
+            self.spec, "GET", path, timeout_s=TRANSFER_S, max_bytes=MAX_RESULT_BYTES, is_file=True
+        )
 
     async def post(
         self, path: str, body: bytes, *, content_type: str = "application/json", timeout_s: float = SHORT_S
@@ -513,7 +525,10 @@ class BatchClient:
             await asyncio.sleep(1.5 * self._settings.timing.quiet_s)
             queues = list(self._queues.values())
             is_quiet = n_asked == sum(queue.n_asked for queue in queues) and not self.is_busy()
-            if is_quiet and all(queue.only_waits for queue in queues) and self.on_submitted is not None:
+            if not is_quiet or not all(queue.only_waits for queue in queues):
+                continue
+            # One of several models may be done; with all of them, the command ends by itself.
+            if any(queue.open_batches for queue in queues) and self.on_submitted is not None:
                 self.on_submitted(_pending(queues))
                 return
 
@@ -531,11 +546,15 @@ def _pending(queues: Sequence[_Queue]) -> BatchesPending:
     ids = ", ".join(batch.id or f"not yet listed, {batch.nonce}" for batch in batches[:SHOWN_IDS])
     if len(batches) > SHOWN_IDS:
         ids += f" and {len(batches) - SHOWN_IDS} more"
-    words = "request" if n_requests == 1 else "requests"
     batch_words = "batch" if len(batches) == 1 else "batches"
     return BatchesPending(
-        f"submitted {n_requests:,} {words} in {len(batches)} {batch_words} ({ids}); the same command collects"
+        f"submitted {_requests(n_requests)} in {len(batches)} {batch_words} ({ids}); the same command collects"
     )
+
+
+def _requests(n: int) -> str:
+    """So many requests, in words."""
+    return "1 request" if n == 1 else f"{n:,} requests"
 
 
 def _body(spec: ModelSpec, request: ChatRequest) -> bytes:
@@ -574,6 +593,8 @@ class _Queue:
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         """Set whenever a batch has ended: what was over the provider's quota may fit now."""
+        self._room_s = self._timing.first_room_s
+        """The next wait for room in the provider's quota where nothing of ours is enqueued."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._submitting: asyncio.Task[None] | None = None
         self._in_hand: Batch | None = None
@@ -613,10 +634,10 @@ class _Queue:
 
     @property
     def only_waits(self) -> bool:
-        """True if all that was asked is part of a batch that has been looked at, and has not ended."""
+        """True if all that was asked has been handed in, and each batch that has not ended has been looked at."""
         if self._filling is not None or self._full or self._in_hand is not None:
             return False
-        return all(batch.polled for batch in self.open_batches) and bool(self.open_batches)
+        return all(batch.polled for batch in self.open_batches)
 
     def statuses(self) -> list[BatchStatus]:
         """The status of each batch; may be called in another thread."""
@@ -663,6 +684,8 @@ class _Queue:
         tasks = list(self._tasks)
         if self._submitting is not None:
             tasks.append(self._submitting)
+        if not self._created.is_set():
+            self._notify(f"waiting for the answer to the creation of a batch, at most {CLOSING_S:.0f} s")
         try:
             # Cancelled here (a second Ctrl-C), the batch is found again by the next process.
             async with asyncio.timeout(CLOSING_S):
@@ -741,7 +764,7 @@ class _Queue:
             # Before the intent: an upload costs nothing, and may be repeated.
             batch.input_file = await self._persistently(upload)
             await self._create(batch, lines)
-        except (RejectedError, NoCompletion, ProviderRefused) as error:
+        except (RejectedError, ProviderRefused) as error:
             self._refuse(batch, str(error))
         # Thousands of prompts: whoever has to ask again writes the request anew.
         batch.lines = {}
@@ -790,12 +813,15 @@ class _Queue:
                 await self._record(batch, "refused", reason=str(error))
                 return error
             # It was perhaps created: whoever sent it again might pay twice.
-            self._notify(f"the creation of a batch was not answered ({error}); it is looked for")
+            self._notify(
+                f"the creation of a batch was not answered ({error}); it is looked for, and handed in again once it has "
+                f"been in no list for {self._timing.lost_s / 3600:.0f} hours"
+            )
             return None
         batch.id, batch.state = state.id, state.word
         await self._record(batch, "created", id=state.id)
         batch.phase = "created"
-        self._notify(f"batch {state.id} submitted, {len(batch.ids):,} requests")
+        self._notify(f"batch {state.id} submitted, {_requests(len(batch.ids))}")
         return None
 
     def _refuse(self, batch: Batch, reason: str) -> None:
@@ -803,13 +829,13 @@ class _Queue:
         batch.phase, batch.reason = "refused", reason
         if self._settings.fallback == "live":
             self._notify(
-                f"a batch of {batch.n_requests:,} requests was refused ({reason}); they are asked live"
+                f"a batch of {_requests(batch.n_requests)} was refused ({reason}), which are asked live"
             )
             batch.finish()
             return
         batch.finish(
             ProviderRefused(
-                f"{self.spec.name}: a batch of {batch.n_requests:,} requests was refused: {reason}; the same command "
+                f"{self.spec.name}: a batch of {_requests(batch.n_requests)} was refused: {reason}; the same command "
                 "tries again, and --batch-fallback live asks one by one"
             )
         )
@@ -851,7 +877,7 @@ class _Queue:
             if state is not None:
                 batch.id, batch.state, batch.phase = state.id, state.word, "created"
                 await self._record(batch, "created", id=state.id, adopted=True)
-                self._notify(f"batch {state.id} was created by an earlier command, and is adopted")
+                self._notify(f"batch {state.id} was created all the same, and is adopted")
                 return state
             batch.polled = True
             if self._settings.clock() - batch.intended_at > self._timing.lost_s:
@@ -894,7 +920,7 @@ class _Queue:
     async def _ids_of_results(self, state: BatchState) -> frozenset[str]:
         results: dict[str, LineResult] = {}
         for path in self.api.result_paths(state):
-            data = await self._wire.get(path, timeout_s=TRANSFER_S)
+            data = await self._wire.get_file(path)
             results |= self._read_results(data)[0]
         return frozenset(results)
 
@@ -923,7 +949,8 @@ class _Queue:
             wait_s = min(wait_s, self._timing.longest_poll_s)
             if state.phase != "running":
                 # The files of results may come a moment after the end; a batch without any is not waited for for ever.
-                if state.phase == "refused" or state.files or files_missing_s >= self._timing.files_missing_s:
+                has_files = bool(state.files) and not state.lacks_output
+                if state.phase == "refused" or has_files or files_missing_s >= self._timing.files_missing_s:
                     return state
                 wait_s = self._timing.first_poll_s
                 files_missing_s += wait_s
@@ -935,37 +962,27 @@ class _Queue:
         if not state.is_over_quota:
             self._refuse(batch, state.reason or f"state {state.word}")
             return
-        self._notify(
-            f"batch {batch.id} exceeds what may be enqueued ({state.reason}); it is handed in again later"
-        )
+        text = f"batch {batch.id} exceeds what may be enqueued ({state.reason}); it is handed in again"
         # This one is refused, and no longer among them.
         if self.open_batches:
-            # What they have enqueued is free again once they have ended.
+            self._notify(f"{text} once another has ended")
+            # What they have enqueued is free again then.
             self._room.clear()
             await self._room.wait()
         else:
             self._max_requests = max(1, batch.n_requests // 2)
+            self._notify(f"{text} in {self._room_s:.0f} s, by batches of at most {self._max_requests:,}")
+            await asyncio.sleep(self._room_s)
+            self._room_s = min(2 * self._room_s, self._timing.longest_room_s)
         batch.held_back, batch.reason = True, state.reason
         batch.finish()
 
     async def _collect(self, batch: Batch, state: BatchState) -> None:
         """Fetch the results of an ended batch, partial ones too."""
-        n_unknown = 0
-        for path in self.api.result_paths(state):
-            fetch = partial(self._wire.get, path, timeout_s=TRANSFER_S)
-            try:
-                data = await self._persistently(fetch)
-            except (RejectedError, NoCompletion) as error:
-                self._notify(f"batch {batch.id}: results cannot be fetched ({error})")
-                continue
-            results, n_unreadable = self._read_results(data)
-            n_unknown += n_unreadable
-            for id, result in results.items():
-                if id not in batch.ids:
-                    n_unknown += 1
-                # A reply in one file outweighs an error in the other.
-                elif id not in batch.results or not batch.results[id].status:
-                    batch.results[id] = result
+        # It had room, and so may larger ones have: what was enqueued before was perhaps somebody else's.
+        self._room_s = self._timing.first_room_s
+        self._max_requests = min(2 * self._max_requests, self.terms.max_requests, MAX_BATCH_REQUESTS)
+        n_unknown = await self._fetch_results(batch, state)
         n_missing = len(batch.ids) - len(batch.results)
         n_replies = sum(result.status == 200 for result in batch.results.values())
         # An earlier process may have recorded its end, and was killed before it had written all verdicts.
@@ -980,11 +997,55 @@ class _Queue:
                 n_unknown=n_unknown,
             )
         batch.phase, batch.reason = "ended", f"{state.word}, without a result of it"
-        text = f"batch {batch.id} {state.word}: {n_replies:,} of {len(batch.ids):,} requests have a reply"
+        text = f"batch {batch.id} {state.word}: {n_replies:,} of {_requests(len(batch.ids))} have a reply"
         if n_unknown:
             text += f"; {n_unknown:,} results with unknown ids are refused"
+        if n_replies < _promised_replies(batch, state):
+            text += f"; its provider counts {state.n_done:,}"
         self._notify(text)
         batch.finish()
+
+    async def _fetch_results(self, batch: Batch, state: BatchState) -> int:
+        """Fetch the files of results; return how many of their lines are of no request.
+
+        For a while they are fetched again where they have fewer replies than the provider counts (where it counts none,
+        lines that cannot be read): a file may be cut off, or come late, and what it lacks would be asked, and paid, once
+        more. Raises ProviderRefused where such a file stays refused.
+        """
+        waited_s = 0.0
+        while True:
+            n_unknown = n_unreadable = 0
+            refusal: CTSError | None = None
+            for path in self.api.result_paths(state):
+                try:
+                    data = await self._persistently(partial(self._wire.get_file, path))
+                except (RejectedError, ProviderRefused) as error:
+                    refusal = error
+                    continue
+                results, n_unreadable_here = self._read_results(data)
+                n_unreadable += n_unreadable_here
+                for id, result in results.items():
+                    if id not in batch.ids:
+                        n_unknown += 1
+                    elif _outweighs(result, batch.results.get(id)):
+                        batch.results[id] = result
+            n_replies = sum(result.status == 200 for result in batch.results.values())
+            is_short = n_replies < _promised_replies(batch, state)
+            # Where nothing is counted, only the lines themselves tell.
+            is_doubtful = not state.n_done and bool(n_unreadable or refusal)
+            if not (is_short or is_doubtful) or waited_s >= self._timing.files_missing_s:
+                break
+            await asyncio.sleep(self._timing.first_poll_s)
+            waited_s += self._timing.first_poll_s
+        if refusal is not None and is_short:
+            raise ProviderRefused(
+                f"{refusal}; batch {batch.id} has ended, its provider counts {state.n_done:,} of its requests as done, "
+                "and a file of their results cannot be fetched. If it is gone for good, remove the lines of the batch "
+                f"from {BATCHES}, and its requests are handed in, and paid, again"
+            )
+        if refusal is not None:
+            self._notify(f"batch {batch.id}: a file of results cannot be fetched ({refusal})")
+        return n_unknown + n_unreadable
 
     def _read_results(self, data: bytes) -> tuple[dict[str, LineResult], int]:
         """The results in a file by id, and the number of lines that are none."""
@@ -1002,8 +1063,10 @@ class _Queue:
                 id = as_text(parsed.get("custom_id"))
             if id is None:
                 n_unreadable += 1
-            elif id not in results:
-                results[id] = self.api.result(parsed)
+                continue
+            result = self.api.result(parsed)
+            if _outweighs(result, results.get(id)):
+                results[id] = result
         return results, n_unreadable
 
     # --- Requests that cost nothing
@@ -1014,20 +1077,34 @@ class _Queue:
         failed_at: float | None = None
         wait_s, n_failures = self._timing.retry_s, 0
         while True:
+            pause_s = wait_s
+            failure: StepError
             try:
                 return await request()
             except TransientError as error:
-                now = loop.time()
-                if failed_at is None:
-                    failed_at = now
-                n_failures += 1
-                if n_failures == FAILURES_TO_TELL:
-                    self._notify(f"its batches cannot be reached ({error}), waiting")
-                self._check_outage(error, now - failed_at)
-                await asyncio.sleep(max(wait_s, error.retry_after_s or 0.0))
-                wait_s = min(2 * wait_s, self._timing.longest_poll_s)
+                failure, pause_s = error, max(wait_s, error.retry_after_s or 0.0)
+            except (NoCompletion, RejectedError) as error:
+                # A gateway's page in the place of an answer is none; a refusal under HTTP 200 is perhaps for now.
+                if isinstance(error, RejectedError) and error.status != 200:
+                    raise
+                failure = error
+            now = loop.time()
+            if failed_at is None:
+                failed_at = now
+            n_failures += 1
+            if n_failures == FAILURES_TO_TELL:
+                self._notify(f"its batches cannot be reached ({failure}), waiting")
+            self._check_outage(failure, now - failed_at)
+            await asyncio.sleep(pause_s)
+            wait_s = min(2 * wait_s, self._timing.longest_poll_s)
 
     def _check_outage(self, error: StepError, lasted_s: float) -> None:
+        """Raise ProviderDown where nothing was answered for the longest outage, or a pause beyond it is asked for."""
+        if isinstance(error, TransientError) and (error.retry_after_s or 0.0) > self._settings.max_outage_s:
+            raise ProviderDown(
+                f"{error}: it requests a pause of {round(error.retry_after_s or 0.0):.10g} s; batches go on without "
+                "this command, and the same command resumes"
+            )
         if lasted_s > self._settings.max_outage_s:
             raise ProviderDown(
                 f"{self.spec.name}: its batches cannot be reached for {lasted_s:.0f} s ({error}); they go on without "
@@ -1056,6 +1133,21 @@ class _Queue:
 
     def _notify(self, text: str) -> None:
         self._events.emit(Notice(f"{self.spec.name}: {text}"))
+
+
+def _outweighs(result: LineResult, earlier: LineResult | None) -> bool:
+    """True if a result of a request counts in the place of an earlier one, in this file or the other: a reply does, and
+    anything in the place of none."""
+    if earlier is None or not earlier.status:
+        return True
+    return result.status == 200 and earlier.status != 200
+
+
+def _promised_replies(batch: Batch, state: BatchState) -> int:
+    """How many replies to its requests a batch has at least, as its provider counts them."""
+    # What an earlier process has used is not among its requests any more, and may all have had replies.
+    n_used = max(0, state.n_requests - len(batch.ids))
+    return min(max(0, state.n_done - n_used), len(batch.ids))
 
 
 def _is_about_file(error: CTSError, input_file: str) -> bool:

@@ -32,6 +32,7 @@ from cts_async.errors import (
     PromptTooLong,
     ProviderRefused,
     RejectedError,
+    TransientError,
     UnusableOutput,
 )
 from cts_async.llm.apis import Api, ChatRequest, Message, Reply, load_api, request_path
@@ -42,7 +43,13 @@ from cts_async.llm.params import output_limit, uncounted_bytes
 from cts_async.llm.parsing import Expect
 from cts_async.llm.prompt_cuts import PromptCuts, cut_prompt_text
 from cts_async.llm.redact import SECRETS
-from cts_async.llm.refusals import error_from_response, refused_parameter, refuses_tier, setting_hint
+from cts_async.llm.refusals import (
+    error_from_response,
+    is_error_resource,
+    refused_parameter,
+    refuses_tier,
+    setting_hint,
+)
 from cts_async.llm.responses import LENGTH, STOP, read_reply
 from cts_async.records import value
 
@@ -196,11 +203,13 @@ class Client:
         timeout_s: float,
         max_bytes: int | None = None,
         once: bool = False,
+        is_file: bool = False,
     ) -> bytes:
         """Ask for another resource of the model's server than its chat; return the body of a successful response.
 
         `path` stands below base_url. A request that must not be sent twice is sent `once`. The body is as it came: the
-        caller takes keys out of it. Raises as `chat` does.
+        caller takes keys out of it. Unless it `is_file`, whose lines may speak of errors, an error under HTTP 200 is
+        one here, too. Raises as `chat` does.
         """
         if self._session is None:
             raise RuntimeError("the client is not open")
@@ -217,6 +226,13 @@ class Client:
         if not 200 <= response.status < 300:
             data = SECRETS.body(response.data)
             raise error_from_response(spec, response.status, response.headers, data, time.time())
+        if not is_file and is_error_resource(response.data):
+            data = SECRETS.body(response.data)
+            refusal = error_from_response(spec, 200, response.headers, data, time.time())
+            if isinstance(refusal, TransientError) and refusal.status == 200:
+                # Of no known kind: the server says that it has not done what it was asked, and no more.
+                raise RejectedError(str(refusal), status=200)
+            raise refusal
         return response.data
 
     def key(self, spec: ModelSpec) -> str:
@@ -414,6 +430,8 @@ class Model:
             if reply.usage:
                 self._tokens.learn(call.step, n_sent, sent_bytes, reply.usage)
                 self._note_cut(response, sent, sent_bytes, reply.usage.input_tokens)
+            elif self.served:
+                self.served.note_no_usage(spec.model)
             return Executed(response, usage, reply.quotas)
 
         def most_usage(unusable: UnusableOutput | None) -> Usage:
@@ -800,13 +818,14 @@ MAX_SERVED_NOTICES: Final = 50
 
 
 class ServedModels:
-    """Emits one notice for every model that replies in place of another, without a parameter, to a cut prompt, or in
-    another tier than it was asked in."""
+    """Emits one notice for every model that replies in place of another, without a parameter, to a cut prompt, in
+    another tier than it was asked in, or without naming its tokens."""
 
     def __init__(self, events: Events) -> None:
         self._events = events
         self._noticed: set[str] = set()
         self._cut: set[str] = set()
+        self._without_usage: set[str] = set()
         self._other_tiers: set[tuple[str, str]] = set()
 
     def note_tier(self, model: str, asked: str, served: str) -> None:
@@ -824,6 +843,15 @@ class ServedModels:
         if model not in self._cut:
             self._cut.add(model)
             self._events.emit(Notice(cut_prompt_text(printable_name(model), counted, sent)))
+
+    def note_no_usage(self, model: str) -> None:
+        """Emit, once for each model, that a reply named no tokens."""
+        if model not in self._without_usage:
+            self._without_usage.add(model)
+            name = printable_name(model)
+            self._events.emit(
+                Notice(f"{name}: a reply names no tokens; its tokens and dollars are unknown, and in no sum")
+            )
 
     def note(self, requested: str, reply: Reply) -> None:
         """Emit what is new in a reply to a request for `requested`."""

@@ -25,7 +25,7 @@ from cts_async.errors import (
     RequestForbidden,
     TransientError,
 )
-from cts_async.foreign_json import as_list, as_object
+from cts_async.foreign_json import as_list, as_object, loads
 from cts_async.llm.bodies import loads_leniently
 from cts_async.llm.catalog import ModelSpec, Tier
 from cts_async.llm.limit_headers import (
@@ -153,6 +153,20 @@ def is_error(parsed: Any) -> bool:
     if error or code or kind == "error":
         return True
     return "base_resp" in parsed and _minimax_code(parsed) is not None
+
+
+def is_error_resource(data: bytes) -> bool:
+    """True for the body of an error in the place of a file or a batch; one that has a state is none, though it may name
+    errors of its own."""
+    try:
+        parsed = loads(data)
+    except ValueError:
+        return False
+    if not is_error(parsed):
+        return False
+    # Together wraps a new batch.
+    fields = as_object(parsed.get("job")) or parsed
+    return not any(isinstance(fields.get(name), str) for name in ("status", "processing_status"))
 
 
 def explains_itself(data: bytes) -> bool:

@@ -239,12 +239,16 @@ def answers_of_candidates(
 
     def stream(wanted: Wanted) -> Iterator[Judging]:
         joining = (judging for _, judging in judgings() if judging is not None)
+        n_left = len(answers)
         try:
             for judging in islice(joining, config.limit):
+                n_left -= 1
                 if wanted(judging.instance.id):
                     yield judging
         except InputError as error:
             raise RunStopped(f"{error}; {CHANGED}") from None
+        if n_left > 0:
+            raise _fewer_answers(file, n_left)
 
     answers, n_unknown, n_failures = Answers(stream), 0, 0
     whole_file = kept.of(file)
@@ -293,6 +297,10 @@ MAX_SENT: Final = 1_024
 CHANGED: Final = "the file was changed while it was being judged"
 
 
+def _fewer_answers(file: Path, n_fewer: int) -> RunStopped:
+    return RunStopped(f"{file}: has {n_fewer} answers fewer than before; {CHANGED}")
+
+
 @dataclass(frozen=True, slots=True)
 class CandidateLines:
     """The first `n` lines of a checked file, each a candidate that joins the gold: to be parsed where they are judged.
@@ -318,7 +326,7 @@ class CandidateLines:
         except InputError as error:
             raise RunStopped(f"{error}; {CHANGED}") from None
         if n_left:
-            raise RunStopped(f"{self.file}: has {n_left} lines fewer than before; {CHANGED}")
+            raise _fewer_answers(self.file, n_left)
 
     def reader(self) -> Callable[[NumberedLine], Judging]:
         """A function that parses a line. Raises RunStopped if the file was changed since it was checked."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from cts_async.config import CommandConfig
 from cts_async.errors import UsageError
 from cts_async.llm.batch_apis import NAMES
+from cts_async.llm.batch_ledger import read_ledger
 from cts_async.llm.batches import BatchSettings
 from cts_async.llm.catalog import BATCH, ModelSpec
 
@@ -23,6 +25,11 @@ def check_batches(config: CommandConfig, players: Iterable[str], specs: Mapping[
     `specs` are models by name; whoever is none of them, but for the lexical judge, is code of the user's.
     """
     if not config.uses_batches:
+        if config.batch_fallback != "batch":
+            raise UsageError(
+                f"--batch-fallback {config.batch_fallback} is about what a batch has no reply to; add --batch, or leave "
+                "it out"
+            )
         return
     players = list(players)
     if not players:
@@ -36,6 +43,51 @@ def check_batches(config: CommandConfig, players: Iterable[str], specs: Mapping[
         problem = _problem_of(spec)
         if problem:
             raise UsageError(f"--batch: {player} has no batches at this provider: {problem}")
+
+
+def remarks_on_batches(
+    config: CommandConfig,
+    specs: Mapping[str, ModelSpec],
+    journals: Iterable[Path],
+    begun_from: Iterable[Path],
+) -> Iterator[str]:
+    """Say which requests are asked, and paid, though they have been handed in: of this command's own ledgers where it
+    does not ask for batches, and of the versions that its new ones began from, whose ledgers it does not read."""
+    if not config.uses_batches:
+        addresses = {(spec.base_url, spec.model) for spec in specs.values()}
+        for folder in dict.fromkeys(journal.parent for journal in journals):
+            pending = _pending(folder, addresses)
+            if pending:
+                yield (
+                    f"{folder.name}: {pending} handed in; with --batch this command collects them, without it the same "
+                    "requests are asked live, and paid, again"
+                )
+    for folder in begun_from:
+        pending = _pending(folder)
+        if pending:
+            yield (
+                f"{folder.name}: {pending} handed in with other settings; the command that did so collects, and not "
+                "this one"
+            )
+
+
+def _pending(folder: Path, addresses: Collection[tuple[str, str]] | None = None) -> str:
+    """The batches of a ledger that may be under way, in words; "" for none. Of all models, or those at `addresses`."""
+    n_batches = n_requests = 0
+    for batch in read_ledger(folder):
+        if batch.is_open and (addresses is None or (batch.server, batch.model) in addresses):
+            n_batches += 1
+            n_requests += len(batch.ids)
+    if not n_batches:
+        return ""
+    if n_batches == 1:
+        return f"1 batch ({n_requests:,} requests) is"
+    return f"{n_batches:,} batches ({n_requests:,} requests) are"
+
+
+def has_batches(spec: ModelSpec) -> bool:
+    """Whether a model can be asked by batches, unless it is asked in a tier of the ordinary call."""
+    return not _problem_of(replace(spec, tier=""))
 
 
 def _problem_of(spec: ModelSpec) -> str:
@@ -53,7 +105,9 @@ def _problem_of(spec: ModelSpec) -> str:
     if terms.models and spec.model not in terms.models:
         return f"it makes them of {', '.join(terms.models)}, and not of {spec.model}; name that model"
     if spec.tier:
-        return f"it is asked in the tier {spec.tier}, whose address has none; leave out that tier, or --batch"
+        return (
+            f"it is asked in the tier {spec.tier}, which has none; leave out --cheap and the tier, or --batch"
+        )
     return ""
 
 

@@ -29,6 +29,7 @@ from cts_async.llm.model import (
     model_prices,
     unpriced_models,
 )
+from cts_async.protocol.batching import has_batches
 from cts_async.protocol.conversation import (
     QUERIES_OFFERED,
     conversation_text,
@@ -78,13 +79,15 @@ NO_PARTS: Final[Mapping[str, float]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """Calls, tokens and dollars. Unless `priced`, some model's price is unknown and `cost_usd` is a lower bound."""
+    """Calls, tokens and dollars. Unless `priced`, some cost is unknown and `cost_usd` is a lower bound."""
 
     calls: float = 0.0
     input_tokens: float = 0.0
     output_tokens: float = 0.0
     cost_usd: float = 0.0
     priced: bool = True
+    all_counted: bool = True
+    """False if some replies named no tokens: those here are of the others."""
 
     def __add__(self, other: Effort) -> Effort:
         return Effort(
@@ -93,19 +96,20 @@ class Effort:
             self.output_tokens + other.output_tokens,
             self.cost_usd + other.cost_usd,
             self.priced and other.priced,
+            self.all_counted and other.all_counted,
         )
 
     def times(self, n: float) -> Effort:
         """This effort, `n` times."""
         tokens = self.input_tokens * n, self.output_tokens * n
-        return Effort(self.calls * n, *tokens, self.cost_usd * n, self.priced)
+        return Effort(self.calls * n, *tokens, self.cost_usd * n, self.priced, self.all_counted)
 
     @property
     def tokens(self) -> float:
         return self.input_tokens + self.output_tokens
 
     def as_json(self) -> dict[str, Any]:
-        """Rounded calls and tokens; `cost_usd` is None if any price is unknown."""
+        """Rounded calls and tokens; `cost_usd` is None if any of the cost is unknown."""
         return {
             "calls": round(self.calls),
             "input_tokens": round(self.input_tokens),
@@ -137,11 +141,13 @@ def effort_of(
 
 def effort_used(spec: ModelSpec, usage: StepUsage) -> Effort:
     """The effort of what was used, each token at the price of the tier in which it was charged."""
+    cost, all_counted = 0.0, not usage.n_without_usage
     prices = model_prices(spec)
-    if prices is None:
-        return Effort(usage.calls, usage.input_tokens, usage.output_tokens, priced=False)
-    cost = _usd_of(prices, usage.input_tokens, usage.output_tokens, usage.parts)
-    return Effort(usage.calls, usage.input_tokens, usage.output_tokens, cost)
+    if prices is not None:
+        cost = _usd_of(prices, usage.input_tokens, usage.output_tokens, usage.parts)
+    # Where tokens cost nothing, it does not matter how many they were.
+    priced = prices is not None and (all_counted or spec.is_free)
+    return Effort(usage.calls, usage.input_tokens, usage.output_tokens, cost, priced, all_counted)
 
 
 def _usd_of(prices: Prices, input_tokens: float, output_tokens: float, parts: Mapping[str, float]) -> float:
@@ -217,6 +223,18 @@ def ways_to_ask(
     return tuple(ways)
 
 
+def in_batches(specs: Mapping[str, ModelSpec], work: Iterable[StepsForecast]) -> list[StepsForecast]:
+    """The work at the price of batches, where it is asked by these."""
+    priced: list[StepsForecast] = []
+    for steps in work:
+        spec = specs[steps.model]
+        if steps.kind in IN_BATCHES and has_batches(spec):
+            each = replace(steps.each, cost_usd=steps.each.cost_usd * spec.tiers[BATCH].price)
+            steps = replace(steps, each=each)
+        priced.append(steps)
+    return priced
+
+
 def _way(
     specs: Mapping[str, ModelSpec], work: Sequence[StepsForecast], besides: Effort, way: Way
 ) -> WayForecast:
@@ -228,7 +246,7 @@ def _way(
         tier_name = ""
         if way == "cheap":
             tier_name = spec.tier or spec.cheap_tier
-        elif way == "batch" and steps.kind in IN_BATCHES and BATCH in spec.tiers:
+        elif way == "batch" and steps.kind in IN_BATCHES and has_batches(spec):
             tier_name = BATCH
         factor = 1.0
         if tier_name and steps.steps:
@@ -258,10 +276,13 @@ class StepUsage:
     latency_s: float = 0.0
     parts: Counter[str] = field(default_factory=Counter)
     """Those of the tokens that have prices of their own, by kind as in the journal: "cached", "input@flex"."""
+    n_without_usage: int = 0
+    """Those of the steps whose reply named no tokens."""
 
     def add(self, usage: StepUsage) -> None:
         self.parts.update(usage.parts)
         self.steps += usage.steps
+        self.n_without_usage += usage.n_without_usage
         self.calls += usage.calls
         self.input_tokens += usage.input_tokens
         self.output_tokens += usage.output_tokens
@@ -337,6 +358,7 @@ def read_past_usage(directory: Path, judges: Iterable[str], *, retry_failed: boo
         usage.latency_s += float(record.get("latency_s", 0.0))
         if succeeded:
             usage.steps += 1
+            usage.n_without_usage += not tokens
             # What a finished instance took is no part of the work that is left.
             if record.get("instance") not in past.done:
                 past.begun[key] += 1
@@ -880,6 +902,9 @@ def forecast(
     bounds = [(lane.time_s, f"{lane.name}: {lane.binding}") for lane in lanes]
     bounds += [(in_flight_s, f"{width} instances in flight"), (chain_s, "one instance's walk")]
     time_s, binding = max(bounds, key=itemgetter(0))
+    ways = ways_to_ask(plan.specs, work, replace(total_of(tool_work), calls=0.0))
+    if plan.config.uses_batches:
+        work = in_batches(plan.specs, work)
     unknown = []
     for label, roles in plan.custom.items():
         for role in roles:
@@ -903,7 +928,7 @@ def forecast(
         unknown=tuple(unknown),
         reused=reused,
         changed_roles=tuple(_changed_roles(plan, walks)),
-        ways=ways_to_ask(plan.specs, work, replace(total_of(tool_work), calls=0.0)),
+        ways=ways,
     )
 
 
@@ -1056,11 +1081,15 @@ def _with_past_usage(plan: Plan, estimate: StepsForecast, usages: Usages) -> Ste
     if usage is None or usage.steps < FEWEST_STEPS:
         return estimate
     n = usage.steps
-    tokens = usage.input_tokens / n, usage.output_tokens / n
-    if not usage.input_tokens:  # some servers report no usage
-        tokens = estimate.each.input_tokens, estimate.each.output_tokens
-    # In whatever tier it was: what is to come is asked in that of the plan.
-    parts = {kind: n_tokens / n for kind, n_tokens in usage.parts.items() if kind in (CACHED, CACHE_WRITE)}
+    tokens, parts = (estimate.each.input_tokens, estimate.each.output_tokens), dict[str, float]()
+    # Some servers name no tokens, or not in every reply.
+    n_counted = n - usage.n_without_usage
+    if n_counted and usage.input_tokens:
+        tokens = usage.input_tokens / n_counted, usage.output_tokens / n_counted
+        # In whatever tier it was: what is to come is asked in that of the plan.
+        for kind, n_tokens in usage.parts.items():
+            if kind in (CACHED, CACHE_WRITE):
+                parts[kind] = n_tokens / n_counted
     effort = effort_of(spec, usage.calls / n, *tokens, parts)
     return replace(estimate, each=effort, latency_s=usage.latency_s / n, observed=n)
 

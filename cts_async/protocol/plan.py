@@ -22,7 +22,7 @@ from cts_async.llm.catalog import Catalogue, ModelSpec
 from cts_async.llm.params import output_limit
 from cts_async.llm.tokenizer import open_counter
 from cts_async.protocol.asking import asks_json, check_asking
-from cts_async.protocol.batching import check_batches
+from cts_async.protocol.batching import check_batches, remarks_on_batches
 from cts_async.protocol.conversation import prompts_of
 from cts_async.protocol.custom.sources import (
     Players,
@@ -793,6 +793,8 @@ def with_versions(plan: PlanT, series: Mapping[System, Series]) -> PlanT:
     remarks = list(plan.remarks)
     remarks += _remarks_on_judges(plan)
     remarks += remarks_on_temperature(plan)
+    begun_from = [version.begun_from for version in versions.values() if version.begun_from]
+    remarks += remarks_on_batches(plan.config, plan.specs, plan.journals, begun_from)
     is_new = any(version.is_new for version in versions.values())
     if plan.searches and is_new and date_from and chosen_date != _today(plan.settings):
         remarks.append(

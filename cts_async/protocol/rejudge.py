@@ -52,7 +52,7 @@ from cts_async.protocol.answers import (
     answers_of_run,
     any_id,
 )
-from cts_async.protocol.batching import batch_widths, check_batches
+from cts_async.protocol.batching import batch_widths, check_batches, remarks_on_batches
 from cts_async.protocol.custom.sources import label_judges, source_texts
 from cts_async.protocol.forecast import (
     SAMPLE,
@@ -61,6 +61,7 @@ from cts_async.protocol.forecast import (
     ReusedEffort,
     StepsForecast,
     WayForecast,
+    in_batches,
     judge_tokens,
     lanes_of,
     reused_effort,
@@ -320,6 +321,8 @@ def plan_judging(
     remarks += remarks_on(prompts)
     remarks += _remarks_on_published(config, specs)
     remarks += remarks_on_tiers(specs, cheap=config.cheap)
+    begun_from = [version.begun_from] if version.begun_from else []
+    remarks += remarks_on_batches(config, specs, (target.journal(out) for target in targets), begun_from)
     reuse.check()
     repeats = Repeats([target.answers for target in targets])
     # Only `Repeats` needs the hashes: of a million answers they take 8 MB.
@@ -969,6 +972,9 @@ def forecast_judging(plan: JudgePlan, found: Mapping[str, FoundVerdicts] | None 
     judges = [_judge_forecast(plan, name, spec, found.get(name)) for name, spec in plan.specs.items()]
     lanes = lanes_of(list(plan.specs.values()), [judge.work for judge in judges])
     ways = ways_to_ask(plan.specs, [judge.work for judge in judges], Effort())
+    if plan.config.uses_batches:
+        work = in_batches(plan.specs, [judge.work for judge in judges])
+        judges = [replace(judge, work=steps) for judge, steps in zip(judges, work, strict=True)]
     return JudgingForecast(tuple(judges), tuple(lanes), ways)
 
 

@@ -66,6 +66,13 @@ class ChosenVersion:
     """What run.json says of this for a version that is resumed: true once a command was allowed to take some."""
 
     @property
+    def begun_from(self) -> Path | None:
+        """The directory of the version that a new one was compared with; None for a first one or a resumed one."""
+        if not (self.is_new and self.changed_from):
+            return None
+        return self.directory.parent / self.changed_from
+
+    @property
     def manifest_notes(self) -> dict[str, Any]:
         """What run.json records of it."""
         notes: dict[str, Any] = {"run_version": self.number}

@@ -22,7 +22,7 @@ import numpy as np
 from cts_async import foreign_json
 from cts_async.engine.journal import placed_records, read_records
 from cts_async.engine.prices import CACHED, INPUT, OUTPUT, TIER_MARK, cost_terms, is_priced
-from cts_async.errors import InputError
+from cts_async.errors import InputError, NoCompletion, UnusableOutput
 from cts_async.foreign_json import as_text
 from cts_async.llm.parsing import wording_of_unknown
 from cts_async.runs.cut_prompts import CutPrompts, JournalCuts
@@ -33,6 +33,8 @@ from cts_async.runs.manifest import Manifest, read_manifest
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
+_UNUSED_REPLIES: Final = frozenset({NoCompletion.kind, UnusableOutput.kind})
+"""How attempts failed that the server answered under HTTP 200."""
 
 
 @dataclass(slots=True)
@@ -53,6 +55,9 @@ class Spent:
     """By model: number of replies made without a parameter that the server refused."""
     other_tiers: dict[str, Counter[str]] = field(default_factory=dict)
     """By model: number of replies that were served in another tier than asked for, by its name."""
+    without_usage: dict[str, Counter[str]] = field(default_factory=dict)
+    """By model: number of replies that named no tokens, by kind of step; those that could not be used are among them.
+    Tokens and dollars are of the others only."""
     cuts: JournalCuts = field(default_factory=JournalCuts)
     latency_s: float = 0.0
     """Seconds that the calls took, without waiting for limits; calls at the same time count each."""
@@ -89,10 +94,14 @@ class Spent:
             attempts = int(record["attempts"])
         self.calls += attempts
         latency_s = record.get("latency_s") or 0.0
+        n_without_usage = 0
         if "failed_attempts" in record:
             for attempt in record["failed_attempts"]:
                 self.failed_attempts += 1
                 latency_s += attempt.get("latency_s") or 0.0
+                # A reply that cannot be used is charged as any other is.
+                if attempt.get("kind") in _UNUSED_REPLIES and not attempt.get("usage"):
+                    n_without_usage += 1
         self.latency_s += latency_s
         self._instances.append(hash(record.get("instance")))
         self._latencies.append(latency_s)
@@ -103,6 +112,11 @@ class Spent:
         if usage:
             for kind, used in usage.items():
                 tokens[kind] += used
+        elif response:
+            n_without_usage += 1
+        if n_without_usage:
+            kind_of_step = str(step).partition("/")[0]
+            self.without_usage.setdefault(model, Counter())[kind_of_step] += n_without_usage
         if response:
             self._add_served(model, response)
 
@@ -136,7 +150,7 @@ class Spent:
 
     def _counters(self) -> tuple[dict[str, Counter[str]], ...]:
         """All that is counted by model and name."""
-        return self.tokens, self.served, self.dropped, self.other_tiers
+        return self.tokens, self.served, self.dropped, self.other_tiers, self.without_usage
 
     def _add_served(self, model: str, response: Mapping[str, Any]) -> None:
         """Note which model answered, and which parameters its server refused."""
@@ -188,7 +202,7 @@ class Spent:
         return float(np.median(np.bincount(places, latencies)))
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
-        """Return dollars; None if a model has no price, or never reports its tokens."""
+        """Return dollars; None if a model has no price, or a reply of it named no tokens."""
         # A sum without the dearest model would pass for the cost of the run.
         cost, unpriced = self.known_cost(prices)
         if unpriced:
@@ -196,19 +210,18 @@ class Spent:
         return cost
 
     def known_cost(self, prices: Mapping[str, Mapping[str, float | None]]) -> tuple[float, tuple[str, ...]]:
-        """Return the dollars of models whose cost is known, and the models whose cost is not."""
+        """Return the dollars that are known, and the models whose cost is not, or not all of it."""
         costs: list[float] = []
         unpriced: list[str] = []
         for model, used in self.tokens.items():
             price_by_kind = prices.get(model, _UNPRICED)
             # Servers of one's own report no tokens, and cost nothing all the same.
             is_free = price_by_kind.get(INPUT) == 0 and price_by_kind.get(OUTPUT) == 0
-            reports_no_tokens = not used and bool(self.served.get(model))
             all_priced = all(is_priced(kind, price_by_kind) for kind in used)
-            if not all_priced or (reports_no_tokens and not is_free):
+            if not all_priced or (model in self.without_usage and not is_free):
                 unpriced.append(model)
-                continue
-            costs += cost_terms(used, price_by_kind)
+            if all_priced:
+                costs += cost_terms(used, price_by_kind)
         return math.fsum(costs), tuple(unpriced)
 
 

@@ -367,7 +367,12 @@ def _effort_text(effort: Effort, most_usd: float | None = None) -> str:
         cost = f"at least {least}"
     else:
         cost = "cost unknown"
-    return f"{count(effort.calls)} calls, {count(effort.tokens)} tokens, {cost}"
+    tokens = f"{count(effort.tokens)} tokens"
+    if not effort.all_counted and effort.tokens:
+        tokens = f"at least {tokens}"
+    elif not effort.all_counted:
+        tokens = "tokens unknown"
+    return f"{count(effort.calls)} calls, {tokens}, {cost}"
 
 
 def count(value: float) -> str:

@@ -210,14 +210,14 @@ def counted(n: int, noun: str) -> str:
 
 
 def dollars(priced: float, unpriced: int) -> str:
-    """Format `$1.20`, `$1.20 + unknown (2 models without a price)`, or `unknown (1 model without a price)`."""
+    """Format `$1.20`, `$1.20 + unknown (2 models without price or usage)`, or `unknown (...)` where nothing is known."""
     cost = f"${priced:,.2f}"
     # The cost of a short trial would be printed as $0.00.
     if 0 < priced < 0.1:
         cost = f"${priced:.4f}"
     if not unpriced:
         return cost
-    unknown = f"unknown ({counted(unpriced, 'model')} without a price)"
+    unknown = f"unknown ({counted(unpriced, 'model')} without price or usage)"
     if not priced:
         return unknown
     return f"{cost} + {unknown}"

@@ -115,7 +115,7 @@ def print_scores(console: Console, summaries: Sequence[RunSummary]) -> None:
         print_plainly(console, f"Calls: {', '.join(calls)}")
         shares = ", ".join(_cached_shares(summaries))
         if shares:
-            print_plainly(console, f"Input read from the providers' caches, at a lower price: {shares}")
+            print_plainly(console, f"Input read from caches: {shares}")
         tiers = ", ".join(_tier_shares(summaries))
         if tiers:
             print_plainly(console, f"Tokens charged in cheaper tiers: {tiers}")
@@ -277,6 +277,7 @@ def _remarks(summaries: Sequence[RunSummary]) -> Iterator[str]:
             yield f"{summary.directory}/{sentence}"
     yield from other_models(summaries)
     yield from dropped_parameters(summaries)
+    yield from replies_without_usage(summaries)
     yield from other_tiers(summaries)
     for summary in summaries:
         for line in cut_prompt_lines(summary.spent.cuts.by_model()):
@@ -326,6 +327,17 @@ def dropped_parameters(summaries: Sequence[RunSummary]) -> Iterator[str]:
         affected = f"{n} of {replies[model].total()} replies were made without"
         remedy = f'drops = ["{parameter}"] in its table of cts.toml saves the refused request'
         yield f"Without {parameter}: {printable_name(model)} refuses it, {affected} ({remedy})"
+
+
+def replies_without_usage(summaries: Sequence[RunSummary]) -> Iterator[str]:
+    """Yield a line for each model some of whose replies named no tokens, over all runs."""
+    counts: Counter[str] = Counter()
+    for summary in summaries:
+        for model, n_by_kind in summary.spent.without_usage.items():
+            counts[model] += n_by_kind.total()
+    for model, n in counts.items():
+        share = f"{n:,} of the replies of {printable_name(model)} name none"
+        yield f"Tokens unknown: {share}; tokens and dollars are of the others"
 
 
 def other_tiers(summaries: Sequence[RunSummary]) -> Iterator[str]:

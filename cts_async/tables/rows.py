@@ -363,8 +363,8 @@ class _SpendingColumns:
             reused_calls = spent.reused.calls
         input_tokens: int | None = None
         output_tokens: int | None = None
-        # Some servers report no usage: their tokens are unknown, not 0.
-        if any(spent.tokens.values()) or not spent.calls:
+        # Some servers report no usage, or not always: then tokens are unknown, and not those of the others.
+        if not spent.without_usage and (any(spent.tokens.values()) or not spent.calls):
             input_tokens = output_tokens = 0
             for tokens in spent.tokens.values():
                 input_tokens += tokens["input"]

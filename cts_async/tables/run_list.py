@@ -270,7 +270,9 @@ def notes_on(runs: Sequence[ListedRun]) -> list[str]:
     """What is to be read after the list: why runs are damaged, and what their scores do not say."""
     notes = [run.problem for run in runs if run.problem]
     if any(run.counts.unpriced_models for run in runs):
-        notes.append("?: models without a price have an unknown cost (cts models shows prices).")
+        notes.append(
+            "?: the cost of models without a price (cts models shows them), and of replies without usage, is unknown."
+        )
     for caveat in caveats_in(run.manifest.caveat for run in runs):
         notes.append(CAVEATS[caveat])
     return notes

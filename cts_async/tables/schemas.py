@@ -626,10 +626,12 @@ class RunSummaryJson(JudgeSummaryJson):
     dropped_parameters: NotRequired[dict[str, dict[str, Count]]]
     other_tiers: NotRequired[dict[str, dict[str, Count]]]
     """by model: replies that were served in another tier than asked for, by its name; absent without any"""
+    replies_without_usage: NotRequired[dict[str, dict[str, Count]]]
+    """by model: replies that named no tokens, by kind of step; absent without any"""
     priced_usd: NotRequired[float]
-    """dollars of the models that have a price"""
+    """dollars that are known"""
     unpriced_models: NotRequired[Count]
-    """models that were called and have no price"""
+    """models that were called and whose dollars are not all known: without a price, or with replies without usage"""
     latency_per_instance_s: NotRequired[float | None]
     """median over the instances of the seconds that their model calls took"""
     cost_usd: CostUsd

@@ -82,11 +82,13 @@ def summary_json(summary: RunSummary) -> dict[str, Any]:
         value["dropped_parameters"] = _ranked_by_model(spent.dropped)
     if spent.other_tiers:
         value["other_tiers"] = _ranked_by_model(spent.other_tiers)
+    if spent.without_usage:
+        value["replies_without_usage"] = _ranked_by_model(spent.without_usage)
     value |= _cut_prompts_json(spent.cuts.by_model())
     value["priced_usd"] = known_cost
     value["unpriced_models"] = len(unpriced)
     value["latency_per_instance_s"] = spent.latency_per_instance_s()
-    # Models without a price are not free: a sum without them is no cost.
+    # Models without a price, and replies without usage, are not free: a sum without them is no cost.
     value["cost_usd"] = None
     if not unpriced:
         value["cost_usd"] = known_cost

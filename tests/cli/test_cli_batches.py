@@ -122,6 +122,29 @@ def test_submitted_interrupted_and_collected(place: Place) -> None:
     assert summary["cost_usd"] == pytest.approx(full_usd / 2, rel=1e-3)
 
 
+def test_what_is_handed_in_is_not_asked_again_without_a_word(place: Place) -> None:
+    place.provider.set(duration_s=60.0)
+    assert place.judge("--submit")[0] == 75
+    words = [word for word in place.words if word != "-q"]
+    live = cts_in(place.here, *words, "--limit", "1")
+    assert live.returncode == 0, live.stderr
+    assert (
+        "out: 1 batch (60 requests) is handed in; with --batch this command collects them, without it the same requests "
+        "are asked live, and paid, again\n"
+    ) in live.stderr
+    # Another model makes another version, whose ledger is its own.
+    (place.here / "cts.toml").write_text(MODELS.format(url=place.provider.url).replace("fake-1", "fake-7"))
+    other = cts_in(place.here, *words, "--submit")
+    assert other.returncode == 75
+    assert (
+        "out: 1 batch (60 requests) is handed in with other settings; the command that did so collects, and not this "
+        "one\n"
+    ) in other.stderr
+    # A version that is resumed was told so when it began.
+    resumed = cts_in(place.here, *words, "--submit")
+    assert "handed in with other settings" not in resumed.stderr
+
+
 def test_two_judges_of_one_account_are_both_stopped_and_both_collected(place: Place) -> None:
     place.provider.set(duration_s=60.0)
     n = place.provider.stats()["batches"]

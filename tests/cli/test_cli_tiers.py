@@ -159,6 +159,22 @@ def test_judging_shows_the_same_before_it_begins(provider: Remote, cts: Cts) -> 
     assert (cheap, batch) == (pytest.approx(0.5 * live, abs=1e-6), pytest.approx(0.4 * live, abs=1e-6))
 
 
+def test_a_batch_command_foresees_the_price_of_batches(provider: Remote, tmp_path: Path, cts: Cts) -> None:
+    assert cts(*RUN, "--no-judge").code == 0
+    with (tmp_path / "cts.toml").open("a") as file:
+        # It has batches of another model only: no way to ask this one.
+        file.write('[models.plain.tiers.batch]\nprice = 0.5\nmodels = ["plain-2"]\n')
+    judge = ("judge", "runs/r", "--dry-run", "--json")
+    live = json.loads(cts(*judge, "--judge", "fake").out)
+    batch = json.loads(cts(*judge, "--judge", "fake", "--batch").out)
+    assert batch["total"]["cost_usd"] == pytest.approx(0.4 * live["total"]["cost_usd"], abs=1e-6)
+    assert batch["ways"] == live["ways"]
+    assert "ways" not in json.loads(cts(*judge, "--judge", "plain").out)
+    refused = cts(*judge, "--judge", "fake", "--batch-fallback", "live")
+    assert refused.code == 2
+    assert "--batch-fallback live is about what a batch has no reply to; add --batch" in refused.err
+
+
 def test_cached_tokens_are_paid_at_their_price_and_shown(provider: Remote, tmp_path: Path, cts: Cts) -> None:
     provider.set(caches=256)
     done = cts("run", "--all", "fake", "--limit", "1", "--no-orig", "-q", "--name", "r")
@@ -173,7 +189,7 @@ def test_cached_tokens_are_paid_at_their_price_and_shown(provider: Remote, tmp_p
         (row,) = csv.DictReader(file)
     assert (int(row["cached_tokens"]), float(row["cost_usd"])) == (used["cached"], pytest.approx(usd))
     share = round(100 * used["cached"] / used["input"])
-    assert f"Input read from the providers' caches, at a lower price: fake-k1 {share}%" in done.out
+    assert f"Input read from caches: fake-k1 {share}%" in done.out
     turns = [
         line for line in read_lines(tmp_path / "runs/r/steps.jsonl") if "cached" in line.get("usage", {})
     ]

@@ -198,6 +198,17 @@ def test_workers_take_the_steps_of_other_runs_that_one_process_takes(
     assert sum(event.reused for event in ended) >= 80 - 20 * bool(n_questions)
 
 
+@pytest.mark.parametrize("n_workers", [1, 3])
+def test_step_that_several_tasks_look_for_at_once_is_copied_once(tmp_path: Path, n_workers: int) -> None:
+    """Everything is there in the other run: all tasks of a worker ask for the step of their question together."""
+    cluster = beside(origin_of(tmp_path, 2), tmp_path / "workers", 2)
+    cluster.n = cluster.width = 20
+    run(cluster, n_workers)
+    assert cluster.world.begun.total() == 0
+    assert len(reused_lines(cluster.folder)) == len(cluster.keys()) == 20 * 3 + 2
+    assert len(cluster.results()) == 20
+
+
 def reused_lines(folder: Path) -> list[bytes]:
     return [
         line for line in (folder / "steps.jsonl").read_bytes().splitlines() if b'"reused":"before"' in line
@@ -252,6 +263,34 @@ def test_worker_that_does_not_answer_is_replaced(cluster: Cluster, harm: str, re
     assert_same_files(cluster, alone())
     assert reason in notices(cluster)[0]
     assert cluster.paid_twice() <= in_flight
+
+
+def test_worker_that_ends_too_early_is_replaced(cluster: Cluster) -> None:
+    in_flight = 0
+
+    def close(head: Head) -> None:
+        nonlocal in_flight
+        in_flight = cluster.links[0].under_way
+        cluster.links[0].worker._closed = True
+
+    run(cluster, 2, after(1.5, close))
+    assert_same_files(cluster, alone())
+    assert "(it ended before its work was done)" in notices(cluster)[0]
+    assert cluster.paid_twice() <= in_flight
+
+
+def test_worker_that_has_ended_what_it_did_not_have_stops_the_run_which_is_resumed(cluster: Cluster) -> None:
+    """With it in one update are tasks that have ended: they are done again."""
+
+    def confuse(head: Head) -> None:
+        cluster.links[0].worker._ended.seqs.append(99)
+
+    with pytest.raises(
+        RunStopped, match="w1-.* has ended tasks that it did not have. Completed work is saved"
+    ):
+        run(cluster, 2, after(1.5, confuse))
+    run(cluster)
+    assert_same_files(cluster, alone())
 
 
 def test_five_workers_that_die_in_a_row_stop_the_run(cluster: Cluster) -> None:
@@ -433,18 +472,23 @@ def test_run_without_any_worker_left_stops(cluster: Cluster) -> None:
     assert_same_files(cluster, alone())
 
 
-def test_input_that_breaks_off_stops_the_run(cluster: Cluster) -> None:
+@pytest.mark.parametrize("n_before", [0, 1, 20])
+def test_input_that_breaks_off_stops_the_run_when_what_came_before_is_done(
+    cluster: Cluster, n_before: int
+) -> None:
+    """Also where nothing is left to do by the time it is met."""
     original = cluster.tasks
 
     def broken(files: Any) -> Any:
         for task in original(files):
-            if task.seq == 20:
+            if task.seq == n_before:
                 raise RunStopped("the file has changed")
             yield task
 
     cluster.tasks = broken  # type: ignore[method-assign]
     with pytest.raises(RunStopped, match="the file has changed"):
         run(cluster)
+    assert {orjson.loads(line)["id"] for line in cluster.results()} == {f"i{i}" for i in range(n_before)}
 
 
 # --- Files that cannot be written, and budgets

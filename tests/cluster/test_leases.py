@@ -135,6 +135,7 @@ def test_every_task_ends_once_whatever_happens(
     dealing = Leases(stream, clock=lambda: 0.0)
     names = [f"w{i}" for i in range(4)]
     held: dict[str, dict[int, Task]] = {}
+    ever_held: dict[int, Task] = {}
     ended: list[int] = []
     finish = [(i % 4, act) for i in range(4 * n + 8) for act in ("deal", "end")]
     for which, act in steps + finish:
@@ -143,7 +144,10 @@ def test_every_task_ends_once_whatever_happens(
             dealing.joined(name, 2)
             held[name] = {}
         if act == "deal":
-            held[name] |= {task.seq: task for task in tasks_in(dealing.deal(name))}
+            dealt = dealing.deal(name)
+            held[name] |= {task.seq: task for task in tasks_in(dealt)}
+            assert list(tasks_in(pickle.loads(pickle.dumps(dealt)))) == list(tasks_in(dealt))
+            ever_held |= held[name]
             at = [{task.question for task in had.values()} - {0} for had in held.values()]
             assert sum(map(len, at)) == len(set().union(*at)), "a question is with one worker"
         elif act == "end" and held[name]:
@@ -154,3 +158,7 @@ def test_every_task_ends_once_whatever_happens(
             assert sorted(seqs(dealing.lost(name))) == sorted(held.pop(name))
     assert sorted(ended) == [3 * i if block else i for i in range(n)]
     assert dealing.over
+    for seq, task in ever_held.items():
+        if block:
+            i = seq // 3
+            assert task.payload.line == NumberedLine(i + 1, 10 * i, b"%d\n" % i)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.abc
 import pytest
 from fake_limits import Allowance, ServerLimits
 from hypothesis import given, settings
@@ -24,14 +28,15 @@ from cts_async.cluster.limits import (
     PermitRequests,
     RemoteAccount,
     Reports,
+    Reserve,
     Terms,
     WorkerShare,
 )
 from cts_async.config import BudgetConfig
-from cts_async.engine.budget import BudgetLimits
+from cts_async.engine.budget import NOTHING, Budget, BudgetLimits
 from cts_async.engine.events import BudgetUsed, CircuitChanged, Cost, Events, LaneInUse, LimitLearned
 from cts_async.engine.lane import LaneLimits
-from cts_async.errors import BudgetSpent, ProviderDown, TransientError
+from cts_async.errors import BudgetSpent, ProviderDown, RateLimited, TransientError
 
 STEPS_EACH = 4
 DEATHS = st.lists(st.tuples(st.floats(0, 30), st.integers(0, 7)), max_size=4)
@@ -256,3 +261,119 @@ def test_outage_that_lasts_too_long_stops_the_run(tmp_path: Path) -> None:
     with pytest.raises(ProviderDown, match="has been down for 6. s"):
         run_virtual(lambda: cluster.run(3))
     assert 0 < len(cluster.results()) < 40
+
+
+# --- What a worker has of the limits
+
+ACTS = st.tuples(
+    st.integers(0, 1),
+    st.sampled_from(
+        ["admit", "admit", "use", "serve", "fail", "lose_track", "withdraw", "reserve", "settle", "wait"]
+    ),
+    st.integers(0, 9),
+)
+
+
+class TwoShares:
+    """Two workers' shares of one account and one budget, and what they were granted and have not given back."""
+
+    def __init__(self, limits: LaneLimits, background: anyio.abc.TaskGroup) -> None:
+        self.budget = Budget(BudgetLimits(max_calls=12))
+        self.limits = Limits(self.budget, Events(), background, lambda reason: None)
+        self.limits.open([RemoteAccount("a", "gpt", limits)])
+        self.lane = self.limits.lanes["a"]
+        self.granted: list[set[int]] = [set(), set()]
+        self.reserved: list[set[int]] = [set(), set()]
+        self.asked: list[list[int]] = [[], []]
+        self.answered = Counter[int]()
+        self.shares = [
+            WorkerShare(self.limits, partial(self._answer, i), partial(self._grant, i)) for i in (0, 1)
+        ]
+        self._numbers = count(1)
+
+    def _answer(self, worker: int, number: int, answer: object) -> None:
+        assert answer is None, "nothing stops the account here"
+        self.answered[number] += 1
+        self.reserved[worker].add(number)
+
+    def _grant(self, worker: int, numbers: Sequence[int], terms: Terms) -> None:
+        self.answered.update(numbers)
+        self.granted[worker] |= set(numbers)
+
+    def act(self, worker: int, act: str, n: int) -> None:
+        """Do something with the `n` oldest permits, or with one number."""
+        share, now = self.shares[worker], asyncio.get_running_loop().time()
+        numbers = sorted(self.granted[worker])[:n]
+        match act:
+            case "admit":
+                new = [next(self._numbers) for _ in range(n)]
+                self.asked[worker] += new
+                keys = [f"k{number}" for number in new]
+                share.admit("a", PermitRequests(new, new, [5.0] * n, keys, [9.0] * n), now)
+            case "use":
+                share.report("a", Reports(used=dict.fromkeys(numbers, 0.1)), now)
+            case "serve":
+                tokens: list[float | None] = [None, 3.0, 30.0, *[4.0] * n]
+                served = Reports(
+                    served=numbers, served_used_s=[0.1] * len(numbers), tokens=tokens[: len(numbers)]
+                )
+                share.report("a", served, now)
+                self.granted[worker] -= set(numbers)
+            case "fail" | "lose_track":
+                error = RateLimited("429", status=429) if act == "fail" else None
+                share.report(
+                    "a", Reports(failed={number: Failure(0.1, error, "k") for number in numbers}), now
+                )
+                self.granted[worker] -= set(numbers)
+            case "withdraw":
+                for number in self.asked[worker][-n:]:
+                    share.withdraw(number)
+                    self.granted[worker].discard(number)
+                    self.reserved[worker].discard(number)
+            case "reserve":
+                number = next(self._numbers)
+                self.asked[worker].append(number)
+                share.reserve(number, Reserve(number, Cost(1)))
+            case "settle":
+                for number in sorted(self.reserved[worker])[:n]:
+                    share.settle(number, NOTHING)
+                    self.reserved[worker].discard(number)
+
+
+@settings(deadline=None)
+@given(
+    limits=st.sampled_from(
+        [
+            LaneLimits(max_concurrency=5),
+            LaneLimits(max_concurrency=40),
+            LaneLimits(200, 900, max_concurrency=6, kind="sliding"),
+            LaneLimits(200, 900, max_concurrency=6, kind="auto"),
+            LaneLimits(600, max_concurrency=6, kind="paced"),
+        ]
+    ),
+    acts=st.lists(ACTS, max_size=40),
+)
+def test_every_permit_and_reservation_comes_back_once(
+    limits: LaneLimits, acts: Sequence[tuple[int, str, int]]
+) -> None:
+    """Whatever workers report, withdraw at any moment, or take with them when they are lost."""
+
+    async def main() -> None:
+        async with anyio.create_task_group() as background:
+            world = TwoShares(limits, background)
+            for worker, act, n in acts:
+                if act == "wait":
+                    await asyncio.sleep(n / 2)
+                    assert world.lane.in_flight == sum(map(len, world.granted)) <= limits.max_concurrency
+                    assert world.budget.in_flight == sum(map(len, world.reserved))
+                else:
+                    world.act(worker, act, n)
+            for share in world.shares:
+                share.lose()
+                share.free()
+            await asyncio.sleep(0)
+            assert max(world.answered.values(), default=0) <= 1, "a request is answered once"
+            assert (world.lane.in_flight, world.lane.waiting, world.budget.in_flight) == (0, 0, 0)
+            background.cancel_scope.cancel()
+
+    run_virtual(main)

@@ -18,7 +18,15 @@ from llm_calls import KEY, spec_at
 from cts_async.engine.events import Event, Events, Notice
 from cts_async.engine.journal import read_records
 from cts_async.engine.lane import Lane, LaneLimits
-from cts_async.errors import BatchesPending, CTSError, Interrupted, ProviderRefused, RejectedError, RunStopped
+from cts_async.errors import (
+    BatchesPending,
+    CTSError,
+    Interrupted,
+    ProviderDown,
+    ProviderRefused,
+    RejectedError,
+    RunStopped,
+)
 from cts_async.llm.apis import ChatRequest, Message, Reply
 from cts_async.llm.batch_ledger import BATCHES, read_ledger
 from cts_async.llm.batches import BatchClient, BatchSettings, BatchTiming
@@ -34,6 +42,8 @@ HASTE = BatchTiming(
     lost_s=0.3,
     skew_s=2.0,
     files_missing_s=0.02,
+    first_room_s=0.01,
+    longest_room_s=0.1,
 )
 KINDS = pytest.mark.parametrize("api", ["openai", "anthropic"])
 
@@ -185,6 +195,25 @@ async def test_reason_of_a_failed_validation_is_told_once_and_handed_in_again_la
         assert len(provider.made) == 2
 
 
+@KINDS
+async def test_creation_refused_under_200_is_told_and_not_looked_for(api: str, tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(refused_under_200="open the storage first")) as provider:
+        async with session(provider, tmp_path, api) as batched:
+            (reply,) = await asyncio.wait_for(batched.ask("ferry"), 10)
+        assert isinstance(reply, ProviderRefused)
+        assert "a batch of 1 request was refused: mine: HTTP 200: open the storage first" in str(reply)
+        assert provider.requests["GET list"] == 0
+    assert events_in(tmp_path) == ["intent", "refused"]
+
+
+@KINDS
+async def test_gateways_page_in_the_place_of_a_state_is_no_end(api: str, tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(gateway_pages=2)) as provider:
+        async with session(provider, tmp_path, api) as batched:
+            texts(await batched.ask("ferry"))
+        assert len(provider.made) == 1
+
+
 async def test_file_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     async with FakeBatches(BatchFaults(refused_creations=2)) as provider:
         async with session(provider, tmp_path) as batched:
@@ -205,6 +234,32 @@ async def test_too_many_enqueued_tokens_make_smaller_batches(tmp_path: Path) -> 
         assert [len(batch.requests) for batch in provider.made][:2] == [10, 5]
 
 
+async def test_quota_that_others_fill_is_waited_for_longer_each_time(tmp_path: Path) -> None:
+    topics = [f"topic {n}" for n in range(10)]
+    async with FakeBatches(BatchFaults(full_batches=6)) as provider:
+        began = time.monotonic()
+        async with session(provider, tmp_path) as batched:
+            texts(await asyncio.wait_for(batched.ask(*topics), 10))
+            # 10, 5 (and the other 5, whose refusal halves nothing once the first waits), ...
+            waits = [text for text in batched.told if "by batches of at most" in text]
+        # 0.01 s, 0.02, 0.04: a refused batch is handed in again only when its wait is over.
+        assert time.monotonic() - began >= 0.07
+        assert len(waits) >= 3
+        assert waits[0].endswith("it is handed in again in 0 s, by batches of at most 5")
+        assert len(provider.made[0].requests) == 10
+        assert provider.stats()["lines_paid"] == 10
+        assert provider.stats()["lines_paid_twice"] == 0
+
+
+async def test_batches_grow_again_once_there_is_room(tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(full_batches=1)) as provider:
+        async with session(provider, tmp_path) as batched:
+            texts(await asyncio.wait_for(batched.ask("ferry", "bikes"), 10))
+            texts(await asyncio.wait_for(batched.ask("tides", "trains"), 10))
+        # Two are refused, and handed in one by one; the next two are one batch.
+        assert [len(batch.requests) for batch in provider.made] == [2, 1, 1, 2]
+
+
 @KINDS
 async def test_batch_that_ends_without_results_is_not_polled_for_ever(api: str, tmp_path: Path) -> None:
     faults = BatchFaults(no_files=True) if api == "openai" else BatchFaults(cancelled=True)
@@ -214,6 +269,38 @@ async def test_batch_that_ends_without_results_is_not_polled_for_ever(api: str, 
         assert "no reply in 3 batches" in str(reply)
         assert len(provider.made) == 3
         assert max(batch.polls for batch in provider.made) < 20
+
+
+@KINDS
+@pytest.mark.parametrize("fault", [{"cut_files": 1}, {"refused_files": 1}, {"repeated_lines": True}])
+async def test_replies_that_are_paid_are_read_once_their_file_is_whole(
+    api: str, fault: dict[str, Any], tmp_path: Path
+) -> None:
+    async with FakeBatches(BatchFaults(**fault)) as provider:
+        async with session(provider, tmp_path, api) as batched:
+            texts(await batched.ask("ferry", "bikes", "tides"))
+        assert len(provider.made) == 1
+        assert any("3 of 3 requests have a reply" in text for text in batched.told)
+
+
+async def test_output_file_that_comes_after_the_error_file_is_waited_for(tmp_path: Path) -> None:
+    topics = [f"topic {n}" for n in range(30)]
+    async with FakeBatches(BatchFaults(errored=0.3, late_outputs=2)) as provider:
+        async with session(provider, tmp_path, fallback="none") as batched:
+            replies = await batched.ask(*topics)
+        assert sum(isinstance(reply, Reply) for reply in replies) == provider.stats()["lines_paid"] > 0
+        # The creation named none either.
+        assert provider.made[0].polls == 2
+
+
+@KINDS
+async def test_replies_whose_file_is_gone_are_not_asked_again_by_themselves(api: str, tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(refused_files=1000)) as provider:
+        async with session(provider, tmp_path, api) as batched:
+            (reply,) = await asyncio.wait_for(batched.ask("ferry"), 10)
+        assert isinstance(reply, ProviderRefused)
+        assert "batch_0001 has ended, its provider counts 1 of its requests as done" in str(reply)
+        assert len(provider.made) == 1
 
 
 @KINDS
@@ -269,6 +356,21 @@ async def test_orphan_is_adopted_by_its_file_where_a_provider_keeps_no_metadata(
 
 
 @KINDS
+@pytest.mark.parametrize("hours", [-14, 14])
+async def test_orphan_is_adopted_though_a_clock_is_wrong_by_hours(
+    api: str, hours: int, tmp_path: Path
+) -> None:
+    """A clock is set by hand, or to another time zone's time: the batch is listed long before or after its intent."""
+    timing = replace(HASTE, skew_s=BatchTiming().skew_s)
+    faults = BatchFaults(unanswered_creations=1.0, clock_s=3600.0 * hours)
+    async with FakeBatches(faults) as provider:
+        async with session(provider, tmp_path, api, timing) as batched:
+            texts(await batched.ask("ferry", "bikes"))
+        assert len(provider.made) == 1
+    assert events_in(tmp_path) == ["intent", "created", "ended"]
+
+
+@KINDS
 async def test_creation_that_never_happened_is_repeated_only_after_a_day(api: str, tmp_path: Path) -> None:
     async with FakeBatches(BatchFaults(dropped_creations=1.0)) as provider:
         began = time.monotonic()
@@ -311,6 +413,29 @@ async def test_submission_ends_with_one_line_and_the_same_command_collects(tmp_p
         assert len(provider.made) == 1
 
 
+async def test_submission_ends_though_the_batches_of_another_model_have_ended(tmp_path: Path) -> None:
+    async with FakeBatches() as provider, session(provider, tmp_path) as batched:
+        texts(await batched.ask("ferry"))
+        provider.faults.duration_s = 60
+        second = replace(batched.spec, name="second", model="m-2")
+        second_lane = batched.client.lane(second, Lane("second", LaneLimits(), Events(lambda event: None)))
+        reasons: list[RunStopped] = []
+        ended = asyncio.Event()
+
+        def submitted(reason: RunStopped) -> None:
+            reasons.append(reason)
+            ended.set()
+
+        batched.client.on_submitted = submitted
+        asking = asyncio.create_task(batched.client.chat(second, question("ferry")))
+        await asyncio.wait_for(ended.wait(), 10)
+        second_lane.stop(reasons[0])
+        with pytest.raises(BatchesPending):
+            await asking
+        # Only what is waited for: the first model's batch is collected.
+        assert str(reasons[0]) == "submitted 1 request in 1 batch (batch_0002); the same command collects"
+
+
 async def test_same_request_after_an_unusable_reply_is_a_new_line(tmp_path: Path) -> None:
     async with FakeBatches() as provider, session(provider, tmp_path) as batched:
         texts(await batched.ask("ferry"))
@@ -330,6 +455,15 @@ async def test_busy_provider_is_waited_for_and_an_outage_ends_with_nothing_lost(
             (reply,) = await asyncio.wait_for(batched.ask("bikes"), 10)
     assert isinstance(reply, RunStopped)
     assert "the same command collects" in str(reply)
+
+
+async def test_pause_beyond_the_longest_outage_ends_the_command_at_once(tmp_path: Path) -> None:
+    """As it ends a command of ordinary calls, rather than to sleep for a day without a word."""
+    async with FakeBatches(BatchFaults(pause_s=6)) as provider, session(provider, tmp_path) as batched:
+        (reply,) = await asyncio.wait_for(batched.ask("ferry"), 3)
+    assert isinstance(reply, ProviderDown)
+    assert "too many batches: it requests a pause of 6 s" in str(reply)
+    assert events_in(tmp_path) == ["intent", "refused"]
 
 
 async def test_batch_that_the_account_does_not_know_is_never_sent_again_by_itself(tmp_path: Path) -> None:

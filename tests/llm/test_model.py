@@ -236,6 +236,17 @@ def test_reply_of_another_model_is_recorded_and_noticed_once_for_each_pair(tmp_p
     ]
 
 
+def test_replies_without_usage_are_noticed_once(tmp_path: Path) -> None:
+    events: list[Any] = []
+    served = ServedModels(Events(events.append))
+    for n in range(2):
+        _, record = ask(tmp_path, Says(replace(GOOD, usage=None)), served=served, params={"seed": n})
+        assert "usage" not in record
+    assert events == [
+        Notice("m-1: a reply names no tokens; its tokens and dollars are unknown, and in no sum"),
+    ]
+
+
 @pytest.mark.parametrize(("policy", "times"), [(None, 4), (RetryPolicy(max_unusable=1), 2)])
 def test_a_step_may_have_a_patience_of_its_own(
     tmp_path: Path, policy: RetryPolicy | None, times: int

@@ -21,7 +21,7 @@ from cts_async.errors import (
 )
 from cts_async.llm.apis import load_api
 from cts_async.llm.catalog import ModelSpec
-from cts_async.llm.refusals import error_from_response, setting_hint, wait_in_words
+from cts_async.llm.refusals import error_from_response, is_error_resource, setting_hint, wait_in_words
 from cts_async.llm.responses import read_reply
 
 SPEC = ModelSpec("mine", "openai", "http://host/v1", "m-1", "MY_KEY", "mine", 4)
@@ -39,6 +39,25 @@ def raised(status: int, content: Any, head: dict[str, str] | None = None) -> CTS
             read_reply(load_api("openai"), SPEC, status, head or {}, data, NOW)
         return caught.value
     return error_from_response(SPEC, status, head or {}, data, NOW)
+
+
+@pytest.mark.parametrize(
+    ("resource", "is_one"),
+    [
+        (body("not opened", code="x"), True),
+        ({"type": "error", "error": {"type": "api_error", "message": "busy"}}, True),
+        ({"error_code": 336501, "error_msg": "busy", "id": "as-1"}, True),
+        # A batch, and one that failed and says why.
+        ({"id": "batch_1", "status": "failed", "errors": {"data": [{"code": "x"}]}}, False),
+        ({"id": "batch_1", "status": "FAILED", "error": "no such model"}, False),
+        ({"job": {"id": "batch_1", "status": "VALIDATING"}, "error": "a warning"}, False),
+        ({"id": "msgbatch_1", "type": "message_batch", "processing_status": "ended", "error": "x"}, False),
+        ({"object": "list", "data": [], "error": None}, False),
+        ([1], False),
+    ],
+)
+def test_error_in_the_place_of_a_batch_is_told_from_a_batch_with_errors(resource: Any, is_one: bool) -> None:
+    assert is_error_resource(orjson.dumps(resource)) is is_one
 
 
 # --- Out of credit ---

@@ -134,14 +134,19 @@ def test_table_is_parsed_here(tmp_path: Path) -> None:
     assert (len(answers), answers.lines) == (1, None)
 
 
-def test_file_with_fewer_lines_than_before_stops_the_run(tmp_path: Path) -> None:
-    lines = read(tmp_path, ROWS).lines
+@pytest.mark.parametrize("limit", [None, 2])
+def test_file_with_fewer_answers_than_before_stops_the_run(tmp_path: Path, limit: int | None) -> None:
+    """Wherever its lines are parsed."""
+    answers = read(tmp_path, ROWS, limit=limit)
+    lines = answers.lines
     assert lines is not None
+    assert len(list(answers.stream(any_id))) == len(list(lines)) == len(answers)
     lines.file.write_text(json.dumps(ROWS[0]) + "\n")
-    with pytest.raises(
-        RunStopped, match=r"candidates\.jsonl: has 2 lines fewer than before; the file was changed"
-    ):
+    problem = rf"candidates\.jsonl: has {len(answers) - 1} answers fewer than before; the file was changed"
+    with pytest.raises(RunStopped, match=problem):
         list(lines)
+    with pytest.raises(RunStopped, match=problem):
+        list(answers.stream(any_id))
     lines.file.unlink()
     with pytest.raises(RunStopped, match=r"candidates\.jsonl: no such file.*; the file was changed"):
         list(lines)

@@ -290,6 +290,19 @@ def test_the_calls_of_a_conversation_are_those_of_its_turns(tmp_path: Path) -> N
         assert {kind: work.steps for kind, work in kinds(made, label).items()} == talk | search
 
 
+def test_averages_are_of_the_replies_that_name_their_tokens(plan: Plan) -> None:
+    _, fake = systems(plan)
+    # Of four judgements one named no tokens: three had 1,200 + 300. Of four questions none did.
+    counted = StepUsage(4, 4, 1200, 300, 8.0, n_without_usage=1)
+    uncounted = StepUsage(4, 4, 0, 0, 4.0, n_without_usage=4)
+    shown = {("judge", "fake-1"): counted, ("clarify", "fake-1"): uncounted}
+    made, before = forecast(plan, {fake: PastUsage(shown)}), forecast(plan)
+    assert kinds(made, "fake-k2")["judge"].each == Effort(1, 400, 100, pytest.approx((400 + 1000) / 1e6))
+    clarify = kinds(made, "fake-k2")["clarify"]
+    assert clarify.each == kinds(before, "fake-k2")["clarify"].each
+    assert (clarify.latency_s, clarify.observed) == (1.0, 4)
+
+
 def test_past_usage_of_one_scheme_is_not_used_for_another(tmp_path: Path) -> None:
     """A Clarifier that thinks first writes more; whoever judges has the same to do."""
     plan = planned(tmp_path, schemes=("standard", "at-cot"), modes=("respond",), references=())

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import pickle
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 from golden_world import cts, say, working_in
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cts_async.analysis import summary
 from cts_async.engine.journal import Journal, journal_line
@@ -266,6 +271,67 @@ async def test_steps_that_other_processes_have_summed_count_as_one_by_one(tmp_pa
     (sums,) = files.spent().values()
     assert sums == spent_by(journal.path, system_of)
     journal.close()
+
+
+RESPONSES = st.fixed_dictionaries(
+    {"text": st.sampled_from(["unknown", "I do not know.", "At nine.", None])},
+    optional={
+        "served_model": st.sampled_from(["m-1", "m-2", None]),
+        "dropped": st.sampled_from([[], ["top_p"], ["top_p", "seed"]]),
+        "served_tier": st.sampled_from(["", "flex"]),
+        "cut_prompt": st.just(9_000),
+    },
+)
+SECONDS = st.none() | st.integers(0, 3) | st.floats(0, 100)
+STEPS = st.fixed_dictionaries(
+    {
+        "key": st.just("0" * 32),
+        "ok": st.booleans(),
+        "instance": st.sampled_from(["a/q1", "a/q2", "a/奥斯陆"]),
+        "step": st.sampled_from(["judge/m", "judge/m/ask", "answer/1", "answer/1/x", "clarify"]),
+    },
+    optional={
+        "model": st.sampled_from(["m", "n"]),
+        "response": RESPONSES,
+        "latency_s": SECONDS,
+        "attempts": st.integers(1, 4),
+        "failed_attempts": st.lists(st.fixed_dictionaries({}, optional={"latency_s": SECONDS}), max_size=2),
+        "usage": st.dictionaries(st.sampled_from(["input", "output", "cached"]), st.integers(0, 10**6)),
+        "reused": st.just("before"),
+    },
+)
+
+
+@settings(deadline=None)
+@given(updates=st.lists(st.lists(STEPS, min_size=1, max_size=6), max_size=6), often_whole=st.booleans())
+def test_steps_summed_in_any_parts_are_those_read_from_the_file(
+    updates: list[list[dict[str, Any]]], often_whole: bool
+) -> None:
+    """Or the file is read: where a part has steps that only a reader can sum. Floats are added in the same order."""
+    is_whole = True
+    for step in chain.from_iterable(updates):
+        if often_whole:
+            step.pop("reused", None)
+            step.get("response", {}).pop("cut_prompt", None)
+        is_whole = is_whole and not ("reused" in step or "cut_prompt" in step.get("response", {}))
+
+    async def main(folder: Path) -> None:
+        journal = Journal(folder / "steps.jsonl")
+        files = WrittenFiles()
+        files.follow_journal(journal, is_shared=True)
+        for steps in updates:
+            part = SpentPart()
+            for step in steps:
+                part.add(step)
+            lines = list(map(journal_line, steps))
+            arrived = pickle.loads(pickle.dumps(part))
+            await journal.append_lines(b"".join(lines), list(map(len, lines)), [None] * len(steps), arrived)
+        sums = list(files.spent().values())
+        journal.close()
+        assert sums == ([spent_by(journal.path, system_of)] if is_whole else [])
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(main(Path(folder)))
 
 
 async def test_steps_that_cannot_be_summed_apart_have_to_be_read(tmp_path: Path) -> None:

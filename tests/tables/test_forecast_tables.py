@@ -172,6 +172,25 @@ def test_planned_and_actual_are_compared_at_the_end(plan: Plan) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("tokens", "took"),
+    [
+        ((1000, 100), "180 calls, at least 2,200 tokens, at least $0.0040"),  # 2 x (0.001 + 0.001) dollars
+        ((0, 0), "180 calls, tokens unknown, cost unknown"),
+    ],
+)
+def test_replies_without_usage_are_no_tokens_for_nothing(
+    plan: Plan, tokens: tuple[int, int], took: str
+) -> None:
+    runs = over(plan)
+    for run in runs.values():
+        for usage in run.usages.values():
+            usage.input_tokens, usage.output_tokens, usage.n_without_usage = *tokens, 5
+    line = comparison_line(plan, runs)
+    assert line is not None
+    assert line.endswith(f"Took: {took}, 1:15.")
+
+
 @pytest.mark.parametrize("changes", [{"done": {"s01"}}, {"forecast": None}])
 def test_no_comparison_before_the_end_or_without_forecast(plan: Plan, changes: dict[str, Any]) -> None:
     assert planned_and_actual(plan, over(plan, **changes)) is None

@@ -125,6 +125,13 @@ def test_calls_tokens_seconds_and_dollars_are_those_of_the_journal(tmp_path: Pat
                 "latency_s": 1,
                 "usage": {"input": 7, "output": 1},
             },
+            {
+                "instance": "b",
+                "step": "y",
+                "model": "m",
+                "latency_s": 1,
+                "response": {"text": "its tokens unknown"},
+            },
             {"instance": "c", "step": "search", "latency_s": 9},
             {
                 "instance": "c",
@@ -141,7 +148,7 @@ def test_calls_tokens_seconds_and_dollars_are_those_of_the_journal(tmp_path: Pat
     found = {row["id"]: tuple(row[name] for name in spent) for row in cts_async.load(run).instances}
     # a: 1500 * 2 / 10^6 + 150 * 10 / 10^6 dollars; three attempts in 0.5 + 0.25 + 1.5 s
     assert found["a"] == (3, 1500, 150, 2.25, pytest.approx(0.0045), 0)
-    assert found["b"] == (1, 7, 1, 1.0, None, 0)
+    assert found["b"] == (2, None, None, 2.0, None, 0)
     assert found["c"] == (0, 0, 0, 0.0, 0.0, 2)  # what another run has paid
     (run / "steps.jsonl").unlink()
     without = cts_async.load(run).instances[0]

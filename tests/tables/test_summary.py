@@ -109,8 +109,8 @@ def test_cost_matches_hand_calculation(run: Path) -> None:
             file.write(json.dumps({"step": "judge", "model": model, "usage": {"input": 7}}) + "\n")
     summary = write_summary(summarise_run(run))
     assert (summary["cost_usd"], summary["priced_usd"]) == (None, pytest.approx(1.503))
-    assert cost_text(summary) == "$1.50 + unknown (2 models without a price)"
-    assert dollars(0.0, 1) == "unknown (1 model without a price)"
+    assert cost_text(summary) == "$1.50 + unknown (2 models without price or usage)"
+    assert dollars(0.0, 1) == "unknown (1 model without price or usage)"
     assert (dollars(0.0, 0), dollars(0.0312, 0), dollars(1234.5, 0)) == ("$0.00", "$0.0312", "$1,234.50")
 
 
@@ -133,6 +133,41 @@ def test_cost_is_unknown_without_reported_tokens(
         run / "steps.jsonl", {"step": "judge", "model": "big", "attempts": 1, "failed_attempts": [{}]}
     )
     assert write_summary(summarise_run(run))["cost_usd"] == 0.0  # nothing was answered
+
+
+def test_replies_without_usage_are_counted_and_make_the_cost_a_lower_bound(run: Path) -> None:
+    """Two of three verdicts name no tokens: only 1,000 in at $2 and 100 out at $10 per million are known."""
+    write_lines(
+        run / "steps.jsonl",
+        {
+            "step": "clarify",
+            "model": "big",
+            "usage": {"input": 1000, "output": 100},
+            "response": {"text": "?"},
+        },
+        {"step": "judge/big", "model": "big", "response": {"text": "full"}},
+        {"step": "judge/big", "model": "big", "response": {"text": "none"}},
+        {"step": "judge/big", "model": "big", "failed_attempts": [{"kind": "timeout"}]},  # not answered
+        {
+            "step": "rewrite",
+            "model": "big",
+            "failed_attempts": [
+                {"kind": "unusable_output"},
+                {"kind": "unusable_output", "usage": {"input": 9}},
+                {"kind": "no_completion"},
+            ],
+        },
+        {"step": "search/tool/1", "response": {"hits": []}},  # no model
+    )
+    summary = write_summary(summarise_run(run))
+    assert summary["replies_without_usage"] == {"big": {"judge": 2, "rewrite": 2}}
+    assert (summary["cost_usd"], summary["priced_usd"]) == (None, pytest.approx(0.003))
+    assert cost_text(summary) == "$0.0030 + unknown (1 model without price or usage)"
+    console = Console(file=io.StringIO(), width=200)
+    print_results(console, [summarise_run(run)])
+    assert isinstance(console.file, io.StringIO)
+    line = "Tokens unknown: 4 of the replies of big name none; tokens and dollars are of the others"
+    assert line in console.file.getvalue()
 
 
 def test_further_judge_counts_recorded_answers_only(run: Path) -> None:

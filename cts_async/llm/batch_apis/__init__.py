@@ -37,8 +37,11 @@ Phase = Literal["running", "ended", "refused"]
 class Wire(Protocol):
     """Sends requests to one provider, with its key. Raises StepError or ProviderRefused as a call of the model does."""
 
-    async def get(self, path: str, *, timeout_s: float = SHORT_S, max_bytes: int = MAX_RESULT_BYTES) -> bytes:
+    async def get(self, path: str) -> bytes:
         """The body of a successful response to a GET of a path below the model's base_url."""
+
+    async def get_file(self, path: str) -> bytes:
+        """The same for a file of results."""
 
     async def post(
         self, path: str, body: bytes, *, content_type: str = "application/json", timeout_s: float = SHORT_S
@@ -64,6 +67,8 @@ class BatchState:
     input_file: str = ""
     files: tuple[str, ...] = ()
     """What has its results: ids of files."""
+    lacks_output: bool = False
+    """True if it counts replies, and names no file of them yet."""
     reason: str = ""
     """Why it was refused."""
     is_over_quota: bool = False
@@ -124,10 +129,14 @@ def fields_of(data: bytes) -> Mapping[str, Any]:
 
 def id_in(fields: Mapping[str, Any]) -> str:
     """The id of a batch or file, which becomes part of an address. Raises NoCompletion for an odd one."""
-    id = as_text(fields.get("id")) or ""
-    if not _ID.fullmatch(id):
+    if not has_good_id(fields):
         raise NoCompletion("the provider's batch API names no id that could be part of an address")
-    return id
+    return str(fields["id"])
+
+
+def has_good_id(fields: Mapping[str, Any]) -> bool:
+    """True if the id of a batch or file can be part of an address."""
+    return _ID.fullmatch(as_text(fields.get("id")) or "") is not None
 
 
 def seconds_of(stamp: object) -> float | None:
@@ -149,7 +158,8 @@ async def listed_batches(
         page = fields_of(await wire.get(page_path))
         batches: list[BatchState] = []
         for batch in as_list(page.get("data")):
-            if isinstance(batch, dict):
+            # One with an odd id is none of ours, and must not hide those that are.
+            if isinstance(batch, dict) and has_good_id(batch):
                 batches.append(read_state(batch))
         for batch_state in batches:
             yield batch_state

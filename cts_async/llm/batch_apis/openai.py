@@ -112,17 +112,19 @@ def _state(fields: Mapping[str, Any]) -> BatchState:
         reason = message_of(problems[0])
         if len(problems) > 1:
             reason += f" (and {len(problems) - 1:,} more)"
+    n_done = as_count(counts.get("completed"))
     return BatchState(
         id_in(fields),
         _PHASES.get(word, "running"),
         word[:40],
         as_count(counts.get("total")),
-        as_count(counts.get("completed")),
+        n_done,
         as_count(counts.get("failed")),
         created_at=seconds_of(fields.get("created_at")),
         nonce=as_text(as_object(fields.get("metadata")).get(NONCE)) or "",
         input_file=as_text(fields.get("input_file_id")) or "",
         files=tuple(files),
+        lacks_output=n_done > 0 and not as_text(fields.get("output_file_id")),
         reason=reason,
         is_over_quota=not _OVER_QUOTA.isdisjoint(codes),
     )

@@ -201,7 +201,8 @@ class Call:
                     _COMPLETION,
                     request,
                     key_on=["custom", self._attempt, occurrence, digest],
-                    params=params,
+                    # No parameters are the same for each call, and what they determine is made once.
+                    params=params or None,
                     name=f"{self.step}/llm/{self.model_calls}",
                     as_recorded=True,
                 )

@@ -60,7 +60,7 @@ export const en = {
   failed: "Failed",
   cost: "Cost",
   unknownCost: "unknown",
-  unpriced: "models without a price: {n}",
+  unpriced: "models without price or usage: {n}",
   overScored: "over {n} scored",
   time: "Time",
   commandTime: "Time of the command",

@@ -60,7 +60,7 @@ export const zh = {
   failed: "失败",
   cost: "费用",
   unknownCost: "未知",
-  unpriced: "{n} 个模型没有价格",
+  unpriced: "{n} 个模型没有价格或用量",
   overScored: "共 {n} 个已评分实例",
   time: "用时",
   commandTime: "命令用时",
