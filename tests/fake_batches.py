@@ -41,6 +41,8 @@ class BatchFaults:
     """From the creation to the end."""
     expired: float = 0.0
     """Requests that are not done in time: the batch ends as expired, with the results of the others."""
+    expiry: str = "This request could not be executed"
+    """What is said of them."""
     errored: float = 0.0
     """Requests that meet an internal error of the server."""
     missing: float = 0.0
@@ -74,6 +76,8 @@ class BatchFaults:
     """Looks at batches that have ended which name no output file yet, though they count its replies."""
     refused_files: int = 0
     """Files of results that are refused: they are not there."""
+    gone_files: tuple[str, ...] = ()
+    """Batches whose results are gone, by id."""
     cut_files: int = 0
     """Files of results that end in the middle."""
     repeated_lines: bool = False
@@ -391,7 +395,7 @@ class FakeBatches(FakeProvider):
                 row["response"] = {"status_code": 500, "body": error}
             else:
                 row["response"] = None
-                row["error"] = {"code": "batch_expired", "message": "This request could not be executed"}
+                row["error"] = {"code": "batch_expired", "message": self.faults.expiry}
             lines.append(_line(row))
         if which == "out":
             for n in range(self.faults.unknown):
@@ -406,6 +410,8 @@ class FakeBatches(FakeProvider):
             return busy
         batch = self._of(request)
         assert batch is not None
+        if batch.id in self.faults.gone_files:
+            return _problem(404, "not_found_error", "Results have expired")
         cancelled, lines = self._phase(batch) == "cancelled", []
         for asked in _shuffled(batch):
             if asked.fate == MISSING:

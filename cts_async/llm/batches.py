@@ -61,6 +61,7 @@ from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import read_reply
 
 T = TypeVar("T")
+_Account = tuple[str, str, str, str]
 
 MAX_BATCH_REQUESTS: Final = 10_000
 MAX_BATCH_BYTES: Final = 32_000_000
@@ -282,9 +283,11 @@ class _ModelWire:
     spec: ModelSpec
 
     async def get(self, path: str) -> bytes:
-        return await self.client.request(
+        data = await self.client.request(
             self.spec, "GET", path, timeout_s=SHORT_S, max_bytes=MAX_RESULT_BYTES
         )
+        # States and reasons are shown, and written to the ledger.
+        return SECRETS.body(data)
 
     async def get_file(self, path: str) -> bytes:
         return await self.client.request(
@@ -294,9 +297,10 @@ class _ModelWire:
     async def post(
         self, path: str, body: bytes, *, content_type: str = "application/json", timeout_s: float = SHORT_S
     ) -> bytes:
-        return await self.client.request(
+        data = await self.client.request(
             self.spec, "POST", path, body, content_type=content_type, timeout_s=timeout_s, once=True
         )
+        return SECRETS.body(data)
 
 
 @dataclass(slots=True)
@@ -327,12 +331,12 @@ class BatchClient:
     ) -> None:
         self._client, self._events, self._settings = client, events, settings
         self._ledger = Ledger(settings.folders, settings.clock)
-        self._queues: dict[tuple[str, str], _Queue] = {}
+        self._queues: dict[_Account, _Queue] = {}
         self._live_lanes: dict[str, Lane] = {}
         self._recorded: list[RecordedBatch] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._n_read: Counter[str] = Counter()
-        """By the digest of a body, how often a result of it has been read."""
+        self._n_read: Counter[tuple[_Account, str]] = Counter()
+        """By the account and the digest of a body, how often a result of it has been read."""
         self.is_busy: Callable[[], bool] = _never
         self.on_submitted: Callable[[RunStopped], None] | None = None
 
@@ -382,7 +386,7 @@ class BatchClient:
         queue = self._queue(spec)
         tried: set[str] = set()
         reason, n_tries = "", 0
-        digest = sha256(_body(queue.sent_spec(spec), request)).hexdigest()
+        digest = _account(spec), sha256(_body(queue.sent_spec(spec), request)).hexdigest()
         # A step whose reply was unusable may ask the same once more, and wants another reply.
         occurrence = self._n_read[digest]
         while n_tries < MAX_TRIES:
@@ -424,7 +428,7 @@ class BatchClient:
         if result is None:
             raise _NoReply(batch.reason or "the batch has no result of it")
         if not result.status:
-            raise _NoReply(result.reason)
+            raise _NoReply(SECRETS.text(result.reason))
         try:
             return self._read(queue, spec, request, result)
         except TransientError as error:
@@ -498,15 +502,15 @@ class BatchClient:
             return reply
 
     def _queue(self, spec: ModelSpec) -> _Queue:
-        key = spec.base_url, spec.model
-        queue = self._queues.get(key)
+        account = _account(spec)
+        queue = self._queues.get(account)
         if queue is None:
             if self._recorded is None:
                 # Only now: before the first job begins another process may be writing these ledgers.
                 self._recorded = merged_batches(self._settings.folders)
             queue = _Queue(self._client, spec, self._ledger, self._events, self._settings, self)
             queue.take_over(self._recorded)
-            self._queues[key] = queue
+            self._queues[account] = queue
             self._events.emit(BatchesInUse(spec.name, queue.statuses))
         if self.on_submitted is not None and self._watching is None:
             self._watching = asyncio.create_task(self._watch_submission())
@@ -514,7 +518,7 @@ class BatchClient:
 
     def _stop(self, spec: ModelSpec, reason: RunStopped) -> None:
         # Nothing may have been asked yet.
-        queue = self._queues.get((spec.base_url, spec.model))
+        queue = self._queues.get(_account(spec))
         if queue is not None:
             queue.stop(reason)
 
@@ -531,6 +535,11 @@ class BatchClient:
             if any(queue.open_batches for queue in queues) and self.on_submitted is not None:
                 self.on_submitted(_pending(queues))
                 return
+
+
+def _account(spec: ModelSpec) -> _Account:
+    """Whose batches a model's requests may share: one model at one address, in one wire format and with one key."""
+    return spec.base_url, spec.model, spec.api, spec.key_env or ""
 
 
 def _never() -> bool:
@@ -566,7 +575,7 @@ def _body(spec: ModelSpec, request: ChatRequest) -> bytes:
 
 
 class _Queue:
-    """The batches of one model, and the tasks that hand them in and follow them."""
+    """The batches of one model and key, and the tasks that hand them in and follow them."""
 
     def __init__(
         self,
@@ -603,7 +612,9 @@ class _Queue:
         """Cleared between the intent of a batch and the record of what became of its creation."""
         self._created.set()
         self._stopped: RunStopped | None = None
-        self._sent_spec: tuple[tuple[str, ...], ModelSpec] | None = None
+        self._sent_specs: dict[str, tuple[ModelSpec, tuple[str, ...], ModelSpec]] = {}
+        """By the model's name, its entry, what its server has refused, and the entry without that: several entries of
+        the catalogue may be one model with different parameters."""
 
     def take_over(self, records: Sequence[RecordedBatch]) -> None:
         """Take over the batches that earlier processes have handed in for this model, oldest first."""
@@ -623,9 +634,12 @@ class _Queue:
     def sent_spec(self, spec: ModelSpec) -> ModelSpec:
         """The model without what a batch cannot have: a stream, and parameters that its server has refused."""
         refused = self._client.refused_parameters(spec)
-        if self._sent_spec is None or self._sent_spec[0] != refused:
-            self._sent_spec = refused, replace(spec, drops=(*spec.drops, "stream", *refused))
-        return self._sent_spec[1]
+        known = self._sent_specs.get(spec.name)
+        if known is not None and known[0] is spec and known[1] == refused:
+            return known[2]
+        sent = replace(spec, drops=(*spec.drops, "stream", *refused))
+        self._sent_specs[spec.name] = spec, refused, sent
+        return sent
 
     @property
     def open_batches(self) -> list[Batch]:
@@ -634,7 +648,10 @@ class _Queue:
 
     @property
     def only_waits(self) -> bool:
-        """True if all that was asked has been handed in, and each batch that has not ended has been looked at."""
+        """True if all that was asked has been handed in, and each batch that has not ended has been looked at; also if
+        nothing more is handed in."""
+        if self._stopped is not None:
+            return True
         if self._filling is not None or self._full or self._in_hand is not None:
             return False
         return all(batch.polled for batch in self.open_batches)
@@ -910,7 +927,10 @@ class _Queue:
             # Another batch of the same size at the same time has other ids; only its results have any.
             if is_late or state.phase != "ended":
                 continue
-            ids = await self._ids_of_results(state)
+            try:
+                ids = await self._ids_of_results(state)
+            except (RejectedError, ProviderRefused):
+                continue  # somebody else's that is gone, or ours that is not there yet
             # One is enough: digests of 160 bits are nobody else's.
             if not ids.isdisjoint(batch.ids):
                 return state

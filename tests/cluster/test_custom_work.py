@@ -104,6 +104,52 @@ def test_role_named_by_a_relative_path_gives_the_same_results_in_a_worker(
     asyncio.run(main())
 
 
+FAILING_FUNCTION = """
+from cts_async import role
+
+@role("clarifier")
+def ask(view):
+    raise LookupError("no such thing")
+"""
+FAILING_COMMAND = """
+import json, sys
+
+for line in sys.stdin:
+    print('{"id": "' + json.loads(line)["id"] + '", "questions": ' + "[" * 300 + "]" * 300 + "}", flush=True)
+"""
+
+
+def failing_function(folder: Path) -> str:
+    script(folder, "my_lab.py", FAILING_FUNCTION)
+    return "my_lab.py:ask"
+
+
+def failing_process(folder: Path) -> str:
+    script(folder, "ask.py", FAILING_COMMAND)
+    return command(Path("ask.py"))
+
+
+@pytest.mark.parametrize("made", [failing_function, failing_process])
+def test_failure_of_a_role_names_it_in_a_worker_as_it_was_typed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[Path], str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = made(tmp_path)
+
+    async def main() -> None:
+        config = configured(tmp_path)
+        local, apart = planned(name, config, "local"), planned(name, config, "apart")
+        await run_plan(local, PATH, Events())
+        await run_on_cluster(Elsewhere(tmp_path), apart, PATH, Events())
+        (alone,), (together,) = local.systems.values(), apart.systems.values()
+        lines = [sorted((run / "results.jsonl").read_bytes().splitlines()) for run in (alone, together)]
+        assert lines[0] == lines[1]
+        for line in lines[1]:
+            assert orjson.loads(line)["error"]["message"].startswith(f"{name}: ")
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("reply", ["no", "Possibly."])
 @pytest.mark.parametrize("agent", ["agent", "baseline"])
 def test_agent_asks_the_user_in_a_worker_as_in_one_process(

@@ -537,6 +537,8 @@ def test_reasoning_is_separated_from_the_text(field: str) -> None:
             {**CLAUDE_GOOD["usage"], "cache_creation_input_tokens": 100, "cache_read_input_tokens": 2000},
             Usage(2112, 6, 2000, 100),
         ),
+        # 12 of input are paid, whatever is said of the cache.
+        (CLAUDE, {**CLAUDE_GOOD["usage"], "cache_read_input_tokens": -10}, Usage(12, 6)),
         (CLAUDE, {"input_tokens": 3}, None),
         (CLAUDE, {"output_tokens": 3}, None),
         *((spec, usage, None) for spec in (SPEC, CLAUDE) for usage in (None, "many", {}, [])),

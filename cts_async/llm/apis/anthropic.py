@@ -185,8 +185,9 @@ def _read_blocks(blocks: Any) -> tuple[list[str], list[str]]:
 def _usage(usage: Any) -> Usage | None:
     """Tokens charged. What is written to or read from a cache is input too, though counted separately there."""
     try:
-        read = int(usage.get("cache_read_input_tokens") or 0)
-        written = int(usage.get("cache_creation_input_tokens") or 0)
+        # Negative numbers would give tokens of the input back.
+        read = max(0, int(usage.get("cache_read_input_tokens") or 0))
+        written = max(0, int(usage.get("cache_creation_input_tokens") or 0))
         n_input = int(usage["input_tokens"]) + read + written
         return plausible_usage(n_input, int(usage["output_tokens"]), read, written)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
