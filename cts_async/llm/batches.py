@@ -1008,7 +1008,8 @@ class _Queue:
         """Fetch the results of an ended batch, partial ones too."""
         # It had room, and so may larger ones have: what was enqueued before was perhaps somebody else's.
         self._room_s = self._timing.first_room_s
-        self._max_requests = min(2 * self._max_requests, self.terms.max_requests, MAX_BATCH_REQUESTS)
+        if len(batch.ids) >= self._max_requests:
+            self._max_requests = min(2 * self._max_requests, self.terms.max_requests, MAX_BATCH_REQUESTS)
         n_unknown = await self._fetch_results(batch, state)
         n_missing = len(batch.ids) - len(batch.results)
         n_replies = sum(result.status == 200 for result in batch.results.values())
@@ -1024,7 +1025,7 @@ class _Queue:
                 n_unknown=n_unknown,
             )
         batch.phase, batch.reason = "ended", f"{state.word}, without a result of it"
-        text = f"batch {batch.id} {state.word}: {n_replies:,} of {_requests(len(batch.ids))} have a reply"
+        text = f"batch {batch.id} {state.word}: {n_replies:,} of {len(batch.ids):,} requests have a reply"
         if n_unknown:
             text += f"; {n_unknown:,} results with unknown ids are refused"
         if n_replies < _promised_replies(batch, state):
