@@ -193,13 +193,18 @@ class Spent:
     def latency_per_instance_s(self) -> float | None:
         """Return the median over instances of the seconds that an instance's calls took, summed; None if unknown.
 
-        It is the system's own: limits, and what else the command did at the time, do not change it.
+        It is the system's own: limits, what else the command did at the time, and where its steps were executed, do
+        not change it. So the calls of reused steps count with the seconds that they took in the run that paid for them.
         """
-        if not self.latency_s:
+        instances = np.frombuffer(self._instances, np.int64)
+        latencies = np.frombuffer(self._latencies)
+        if self.reused is not None:
+            instances = np.concatenate([instances, np.frombuffer(self.reused._instances, np.int64)])
+            latencies = np.concatenate([latencies, np.frombuffer(self.reused._latencies)])
+        if not latencies.any():
             return None
-        _, places = np.unique(np.frombuffer(self._instances, np.int64), return_inverse=True)
-        latencies = np.frombuffer(self._latencies).astype(np.float32)
-        return float(np.median(np.bincount(places, latencies)))
+        _, places = np.unique(instances, return_inverse=True)
+        return float(np.median(np.bincount(places, latencies.astype(np.float32))))
 
     def cost_usd(self, prices: Mapping[str, Mapping[str, float | None]]) -> float | None:
         """Return dollars; None if a model has no price, or a reply of it named no tokens."""

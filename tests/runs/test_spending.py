@@ -76,3 +76,16 @@ def test_turns_of_an_agent_keep_what_shows_that_it_left_prompts_out_itself(tmp_p
     cuts = spent(tmp_path, *turns({"after": "k"})).cuts.by_model()
     assert cuts == {"gpt-1": CutPrompts(4_000, 9_000, 3)}
     assert spent(tmp_path, *turns({"after": "k", "dropped": [2]})).cuts.by_model() == {}
+
+
+def test_latency_per_instance_includes_calls_of_reused_steps(tmp_path: Path) -> None:
+    """q1 took 0.5 s elsewhere and 0.5 s here, q2 3 s and q3 2 s elsewhere: the median of 1, 3 and 2 is 2."""
+    of_steps = spent(
+        tmp_path,
+        journal_line(step(None, reused="v1")),
+        journal_line(step(None)),
+        journal_line(step(None, instance="q2", latency_s=3.0, reused="v1")),
+        journal_line(step(None, instance="q3", latency_s=2.0, reused="v1")),
+    )
+    assert of_steps.latency_per_instance_s() == 2.0
+    assert of_steps.latency_s == 0.5
