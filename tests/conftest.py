@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import pickle
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import tomllib
-from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -37,9 +38,20 @@ for ignored in (signal.SIGHUP, signal.SIGINT):
 # Each call of the app would build all commands again, for a third of the CPU time of the tests of commands.
 typer.main.get_command = typer.testing._get_command = cache(typer.main.get_command)
 
-# Each command reads the shipped catalogues again; a copy of what was read costs a fifth of reading it.
-_toml_by_text = cache(tomllib.loads)
-tomllib.loads = lambda text, **options: deepcopy(_toml_by_text(text, **options))
+# Each command reads the shipped catalogues again; a copy of what was read costs a fortieth of reading it.
+_read_toml = tomllib.loads
+_pickled_toml = cache(lambda text, **options: pickle.dumps(_read_toml(text, **options)))
+tomllib.loads = lambda text, **options: pickle.loads(_pickled_toml(text, **options))
+
+# As each command has it (see `cli.main`): threads that wait for the next product of small matrices take CPU time.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# In memory, where there is room for all that tests write: on a disk (ext4) each file that is made where others have just
+# been deleted is looked for among their places, for an eighth of the CPU time of tests that write runs.
+MEMORY = "/dev/shm"
+ROOM = 4 << 30
+if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ROOM:
+    os.environ["TMPDIR"] = tempfile.tempdir = MEMORY
 
 # Not the cts.toml of whoever runs the tests, nor what they consented to.
 os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir(), f"cts-tests-{os.getuid()}"))

@@ -41,6 +41,8 @@ class BatchFaults:
     """From the creation to the end."""
     expired: float = 0.0
     """Requests that are not done in time: the batch ends as expired, with the results of the others."""
+    expiry: str = "This request could not be executed"
+    """What is said of them."""
     errored: float = 0.0
     """Requests that meet an internal error of the server."""
     missing: float = 0.0
@@ -68,12 +70,16 @@ class BatchFaults:
     metadata: bool = True
     clock_s: float = 0.0
     """How far the provider's clock is ahead of ours."""
+    oldest_first: bool = False
+    """The list begins with the oldest batch."""
     listed_after_s: float = 0.0
     """For so long a new batch does not appear in the list."""
     late_outputs: int = 0
     """Looks at batches that have ended which name no output file yet, though they count its replies."""
     refused_files: int = 0
     """Files of results that are refused: they are not there."""
+    gone_files: tuple[str, ...] = ()
+    """Batches whose results are gone, by id."""
     cut_files: int = 0
     """Files of results that end in the middle."""
     repeated_lines: bool = False
@@ -355,6 +361,8 @@ class FakeBatches(FakeProvider):
             for batch in reversed(self.made)
             if batch.kind == kind and now - batch.created >= self.faults.listed_after_s
         ]
+        if self.faults.oldest_first:
+            listed.reverse()
         after = request.query.get("after") or request.query.get("after_id")
         if after:
             place = [batch.id for batch in listed].index(after)
@@ -391,7 +399,7 @@ class FakeBatches(FakeProvider):
                 row["response"] = {"status_code": 500, "body": error}
             else:
                 row["response"] = None
-                row["error"] = {"code": "batch_expired", "message": "This request could not be executed"}
+                row["error"] = {"code": "batch_expired", "message": self.faults.expiry}
             lines.append(_line(row))
         if which == "out":
             for n in range(self.faults.unknown):
@@ -406,6 +414,8 @@ class FakeBatches(FakeProvider):
             return busy
         batch = self._of(request)
         assert batch is not None
+        if batch.id in self.faults.gone_files:
+            return _problem(404, "not_found_error", "Results have expired")
         cancelled, lines = self._phase(batch) == "cancelled", []
         for asked in _shuffled(batch):
             if asked.fate == MISSING:

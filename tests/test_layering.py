@@ -121,14 +121,24 @@ def imports(path: Path) -> list[tuple[int, str]]:
     return list(_imports(path))
 
 
+IMPORTING = (ast.Import, ast.ImportFrom, ast.Constant)
+
+
 @cache
 def nodes(path: Path) -> list[ast.AST]:
     """Return all nodes of a file's syntax tree that may hold an import."""
-    return [
-        node
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Import | ast.ImportFrom | ast.Constant)
-    ]
+    found: list[ast.AST] = []
+    # As `ast.walk` does, in a third of its time.
+    inner: list[object] = [ast.parse(path.read_text(encoding="utf-8"))]
+    while inner:
+        value = inner.pop()
+        if isinstance(value, list):
+            inner += value
+        elif isinstance(value, IMPORTING):
+            found.append(value)
+        elif isinstance(value, ast.AST):
+            inner += value.__dict__.values()
+    return found
 
 
 def _imports(path: Path) -> Iterator[tuple[int, str]]:

@@ -48,6 +48,7 @@ from cts_async.foreign_json import as_text, loads
 from cts_async.llm.apis import ChatRequest, Reply, load_api
 from cts_async.llm.batch_apis import (
     MAX_RESULT_BYTES,
+    PAGE,
     SHORT_S,
     TRANSFER_S,
     BatchState,
@@ -61,6 +62,7 @@ from cts_async.llm.redact import SECRETS
 from cts_async.llm.responses import read_reply
 
 T = TypeVar("T")
+_Account = tuple[str, str, str, str]
 
 MAX_BATCH_REQUESTS: Final = 10_000
 MAX_BATCH_BYTES: Final = 32_000_000
@@ -282,9 +284,11 @@ class _ModelWire:
     spec: ModelSpec
 
     async def get(self, path: str) -> bytes:
-        return await self.client.request(
+        data = await self.client.request(
             self.spec, "GET", path, timeout_s=SHORT_S, max_bytes=MAX_RESULT_BYTES
         )
+        # States and reasons are shown, and written to the ledger.
+        return SECRETS.body(data)
 
     async def get_file(self, path: str) -> bytes:
         return await self.client.request(
@@ -294,9 +298,10 @@ class _ModelWire:
     async def post(
         self, path: str, body: bytes, *, content_type: str = "application/json", timeout_s: float = SHORT_S
     ) -> bytes:
-        return await self.client.request(
+        data = await self.client.request(
             self.spec, "POST", path, body, content_type=content_type, timeout_s=timeout_s, once=True
         )
+        return SECRETS.body(data)
 
 
 @dataclass(slots=True)
@@ -327,12 +332,12 @@ class BatchClient:
     ) -> None:
         self._client, self._events, self._settings = client, events, settings
         self._ledger = Ledger(settings.folders, settings.clock)
-        self._queues: dict[tuple[str, str], _Queue] = {}
+        self._queues: dict[_Account, _Queue] = {}
         self._live_lanes: dict[str, Lane] = {}
         self._recorded: list[RecordedBatch] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._n_read: Counter[str] = Counter()
-        """By the digest of a body, how often a result of it has been read."""
+        self._n_read: Counter[tuple[_Account, str]] = Counter()
+        """By the account and the digest of a body, how often a result of it has been read."""
         self.is_busy: Callable[[], bool] = _never
         self.on_submitted: Callable[[RunStopped], None] | None = None
 
@@ -382,7 +387,7 @@ class BatchClient:
         queue = self._queue(spec)
         tried: set[str] = set()
         reason, n_tries = "", 0
-        digest = sha256(_body(queue.sent_spec(spec), request)).hexdigest()
+        digest = _account(spec), sha256(_body(queue.sent_spec(spec), request)).hexdigest()
         # A step whose reply was unusable may ask the same once more, and wants another reply.
         occurrence = self._n_read[digest]
         while n_tries < MAX_TRIES:
@@ -424,7 +429,7 @@ class BatchClient:
         if result is None:
             raise _NoReply(batch.reason or "the batch has no result of it")
         if not result.status:
-            raise _NoReply(result.reason)
+            raise _NoReply(SECRETS.text(result.reason))
         try:
             return self._read(queue, spec, request, result)
         except TransientError as error:
@@ -498,15 +503,15 @@ class BatchClient:
             return reply
 
     def _queue(self, spec: ModelSpec) -> _Queue:
-        key = spec.base_url, spec.model
-        queue = self._queues.get(key)
+        account = _account(spec)
+        queue = self._queues.get(account)
         if queue is None:
             if self._recorded is None:
                 # Only now: before the first job begins another process may be writing these ledgers.
                 self._recorded = merged_batches(self._settings.folders)
             queue = _Queue(self._client, spec, self._ledger, self._events, self._settings, self)
             queue.take_over(self._recorded)
-            self._queues[key] = queue
+            self._queues[account] = queue
             self._events.emit(BatchesInUse(spec.name, queue.statuses))
         if self.on_submitted is not None and self._watching is None:
             self._watching = asyncio.create_task(self._watch_submission())
@@ -514,7 +519,7 @@ class BatchClient:
 
     def _stop(self, spec: ModelSpec, reason: RunStopped) -> None:
         # Nothing may have been asked yet.
-        queue = self._queues.get((spec.base_url, spec.model))
+        queue = self._queues.get(_account(spec))
         if queue is not None:
             queue.stop(reason)
 
@@ -531,6 +536,11 @@ class BatchClient:
             if any(queue.open_batches for queue in queues) and self.on_submitted is not None:
                 self.on_submitted(_pending(queues))
                 return
+
+
+def _account(spec: ModelSpec) -> _Account:
+    """Whose batches a model's requests may share: one model at one address, in one wire format and with one key."""
+    return spec.base_url, spec.model, spec.api, spec.key_env or ""
 
 
 def _never() -> bool:
@@ -566,7 +576,7 @@ def _body(spec: ModelSpec, request: ChatRequest) -> bytes:
 
 
 class _Queue:
-    """The batches of one model, and the tasks that hand them in and follow them."""
+    """The batches of one model and key, and the tasks that hand them in and follow them."""
 
     def __init__(
         self,
@@ -603,7 +613,9 @@ class _Queue:
         """Cleared between the intent of a batch and the record of what became of its creation."""
         self._created.set()
         self._stopped: RunStopped | None = None
-        self._sent_spec: tuple[tuple[str, ...], ModelSpec] | None = None
+        self._sent_specs: dict[str, tuple[ModelSpec, tuple[str, ...], ModelSpec]] = {}
+        """By the model's name, its entry, what its server has refused, and the entry without that: several entries of
+        the catalogue may be one model with different parameters."""
 
     def take_over(self, records: Sequence[RecordedBatch]) -> None:
         """Take over the batches that earlier processes have handed in for this model, oldest first."""
@@ -623,9 +635,12 @@ class _Queue:
     def sent_spec(self, spec: ModelSpec) -> ModelSpec:
         """The model without what a batch cannot have: a stream, and parameters that its server has refused."""
         refused = self._client.refused_parameters(spec)
-        if self._sent_spec is None or self._sent_spec[0] != refused:
-            self._sent_spec = refused, replace(spec, drops=(*spec.drops, "stream", *refused))
-        return self._sent_spec[1]
+        known = self._sent_specs.get(spec.name)
+        if known is not None and known[0] is spec and known[1] == refused:
+            return known[2]
+        sent = replace(spec, drops=(*spec.drops, "stream", *refused))
+        self._sent_specs[spec.name] = spec, refused, sent
+        return sent
 
     @property
     def open_batches(self) -> list[Batch]:
@@ -634,7 +649,10 @@ class _Queue:
 
     @property
     def only_waits(self) -> bool:
-        """True if all that was asked has been handed in, and each batch that has not ended has been looked at."""
+        """True if all that was asked has been handed in, and each batch that has not ended has been looked at; also if
+        nothing more is handed in."""
+        if self._stopped is not None:
+            return True
         if self._filling is not None or self._full or self._in_hand is not None:
             return False
         return all(batch.polled for batch in self.open_batches)
@@ -893,11 +911,17 @@ class _Queue:
         # A batch that has its id in the ledger is not the one that lacks it.
         adopted_ids = {batch_of_ours.id for batch_of_ours in self._batches if batch_of_ours.id}
         oldest = batch.intended_at - self._timing.skew_s
+        n_old = 0
         async for state in self.api.listed(self._wire):
-            if state.created_at is not None and state.created_at < oldest:
-                return None  # newest first: what follows is older still
             if state.nonce == batch.nonce:
                 return state
+            if state.created_at is not None and state.created_at < oldest:
+                # Newest first, as documented, what follows is older still; a page of a server that has another order
+                # is read all the same.
+                n_old += 1
+                if n_old >= PAGE:
+                    return None
+                continue
             if batch.input_file:
                 if state.input_file == batch.input_file:
                     return state
@@ -910,7 +934,10 @@ class _Queue:
             # Another batch of the same size at the same time has other ids; only its results have any.
             if is_late or state.phase != "ended":
                 continue
-            ids = await self._ids_of_results(state)
+            try:
+                ids = await self._ids_of_results(state)
+            except (RejectedError, ProviderRefused):
+                continue  # somebody else's that is gone, or ours that is not there yet
             # One is enough: digests of 160 bits are nobody else's.
             if not ids.isdisjoint(batch.ids):
                 return state
@@ -981,7 +1008,8 @@ class _Queue:
         """Fetch the results of an ended batch, partial ones too."""
         # It had room, and so may larger ones have: what was enqueued before was perhaps somebody else's.
         self._room_s = self._timing.first_room_s
-        self._max_requests = min(2 * self._max_requests, self.terms.max_requests, MAX_BATCH_REQUESTS)
+        if len(batch.ids) >= self._max_requests:
+            self._max_requests = min(2 * self._max_requests, self.terms.max_requests, MAX_BATCH_REQUESTS)
         n_unknown = await self._fetch_results(batch, state)
         n_missing = len(batch.ids) - len(batch.results)
         n_replies = sum(result.status == 200 for result in batch.results.values())
@@ -997,7 +1025,7 @@ class _Queue:
                 n_unknown=n_unknown,
             )
         batch.phase, batch.reason = "ended", f"{state.word}, without a result of it"
-        text = f"batch {batch.id} {state.word}: {n_replies:,} of {_requests(len(batch.ids))} have a reply"
+        text = f"batch {batch.id} {state.word}: {n_replies:,} of {len(batch.ids):,} requests have a reply"
         if n_unknown:
             text += f"; {n_unknown:,} results with unknown ids are refused"
         if n_replies < _promised_replies(batch, state):

@@ -515,7 +515,7 @@ class Model:
             word = printable_name(reply.tier) or UNNAMED_TIER
             response["served_tier"] = word
             if self.served:
-                self.served.note_tier(self.spec.model, self.spec.tier, word)
+                self.served.note_tier(self.spec.model, self.spec.tier, word, is_priced=bool(served))
         if not served or reply.usage is None:
             return reply.usage
         return reply.usage.in_tier(served)
@@ -828,15 +828,17 @@ class ServedModels:
         self._without_usage: set[str] = set()
         self._other_tiers: set[tuple[str, str]] = set()
 
-    def note_tier(self, model: str, asked: str, served: str) -> None:
-        """Emit, once for each model and tier, that a reply was served in another tier than it was asked for in."""
+    def note_tier(self, model: str, asked: str, served: str, *, is_priced: bool = False) -> None:
+        """Emit, once for each model and tier, that a reply was served in another tier than it was asked for in;
+        `is_priced` if that tier has a price of its own."""
         if (model, served) in self._other_tiers or len(self._other_tiers) >= MAX_SERVED_NOTICES:
             return
         self._other_tiers.add((model, served))
         name = printable_name(model)
-        self._events.emit(
-            Notice(f"{name} was asked in the tier {asked}, a reply says {served}: priced in full")
-        )
+        priced = "priced in full"
+        if is_priced:
+            priced = "priced as such"
+        self._events.emit(Notice(f"{name} was asked in the tier {asked}, a reply says {served}: {priced}"))
 
     def note_cut(self, model: str, counted: int, sent: int) -> None:
         """Emit, once for each model, that its server cuts prompts; both numbers are tokens."""

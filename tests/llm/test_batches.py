@@ -145,6 +145,35 @@ async def test_batches_are_split_by_requests_and_by_bytes(tmp_path: Path) -> Non
 
 
 @KINDS
+async def test_two_entries_of_one_model_are_each_asked_with_their_own_parameters(
+    api: str, tmp_path: Path
+) -> None:
+    async with FakeBatches() as provider, session(provider, tmp_path, api) as batched:
+        low = replace(batched.spec, params={"seed": 1})
+        high = replace(batched.spec, name="high", params={"seed": 2})
+        batched.client.lane(high, Lane("high", LaneLimits(), Events(lambda event: None)))
+        await asyncio.gather(*(batched.client.chat(spec, question("ferry")) for spec in (low, high)))
+        # One batch, as it is one model, and a line for each.
+        assert len(provider.made) == 1
+        bodies = [json.loads(request.body) for request in provider.made[0].requests]
+        assert [body["seed"] for body in bodies] == [1, 2]
+
+
+async def test_one_model_at_two_addresses_is_found_again_at_both(tmp_path: Path) -> None:
+    """Equal bodies are counted for each address: a line's id must be the same when the command is typed again."""
+    async with FakeBatches() as provider, FakeBatches() as mirror:
+        for _ in range(2):
+            async with session(provider, tmp_path) as batched:
+                elsewhere = replace(batched.spec, name="mirror", base_url=mirror.url)
+                batched.client.lane(elsewhere, Lane("mirror", LaneLimits(), Events(lambda event: None)))
+                # The first command judges here and then there; the second one has what was judged here in its journal.
+                if not provider.made:
+                    await batched.client.chat(batched.spec, question("ferry"))
+                await batched.client.chat(elsewhere, question("ferry"))
+        assert (len(provider.made), len(mirror.made)) == (1, 1)
+
+
+@KINDS
 async def test_what_a_batch_has_no_reply_to_is_asked_in_the_next_one(api: str, tmp_path: Path) -> None:
     topics = [f"topic {n}" for n in range(30)]
     faults = BatchFaults(expired=0.2, errored=0.1, missing=0.1)
@@ -356,6 +385,34 @@ async def test_orphan_is_adopted_by_its_file_where_a_provider_keeps_no_metadata(
 
 
 @KINDS
+async def test_orphan_is_adopted_from_a_list_that_begins_with_the_oldest(api: str, tmp_path: Path) -> None:
+    faults = BatchFaults(oldest_first=True, clock_s=-1000.0)
+    async with FakeBatches(faults) as provider:
+        async with session(provider, tmp_path / "..", api) as other:
+            texts(await other.ask("cars", "trains"))
+        # That one was made long before, by all clocks.
+        provider.faults.clock_s, provider.faults.unanswered_creations = 0.0, 1.0
+        async with session(provider, tmp_path, api) as batched:
+            texts(await batched.ask("ferry", "bikes"))
+        assert len(provider.made) == 2
+
+
+async def test_orphan_is_adopted_though_results_of_others_are_gone(tmp_path: Path) -> None:
+    async with FakeBatches(BatchFaults(gone_files=("msgbatch_0002",))) as provider:
+        async with session(provider, tmp_path, "anthropic") as batched:
+            texts(await batched.ask("ferry"))
+        ledger = tmp_path / BATCHES
+        intent, _ = ledger.read_bytes().split(b"\n", 1)
+        ledger.write_bytes(intent + b"\n")
+        # Another batch of the same size, listed before ours.
+        async with session(provider, tmp_path / "..", "anthropic") as other:
+            assert isinstance((await other.ask("cars"))[0], ProviderRefused)
+        async with session(provider, tmp_path, "anthropic") as batched:
+            texts(await batched.ask("ferry"))
+        assert len(provider.made) == 2
+
+
+@KINDS
 @pytest.mark.parametrize("hours", [-14, 14])
 async def test_orphan_is_adopted_though_a_clock_is_wrong_by_hours(
     api: str, hours: int, tmp_path: Path
@@ -413,9 +470,19 @@ async def test_submission_ends_with_one_line_and_the_same_command_collects(tmp_p
         assert len(provider.made) == 1
 
 
-async def test_submission_ends_though_the_batches_of_another_model_have_ended(tmp_path: Path) -> None:
-    async with FakeBatches() as provider, session(provider, tmp_path) as batched:
+@pytest.mark.parametrize("is_stopped", [False, True])
+async def test_submission_ends_though_another_model_is_done_or_stopped(
+    is_stopped: bool, tmp_path: Path
+) -> None:
+    async with FakeBatches() as provider, session(provider, tmp_path, max_requests=1) as batched:
         texts(await batched.ask("ferry"))
+        if is_stopped:
+            # As by a refused key: of two more batches none is handed in.
+            stopped = asyncio.create_task(batched.ask("bikes", "trains"))
+            while not any(batch.state == "filling" for batch in batched.client.batches()):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            batched.lane.stop(Interrupted("stop"))  # type: ignore[attr-defined]
+            assert [str(reply) for reply in await stopped] == ["stop", "stop"]
         provider.faults.duration_s = 60
         second = replace(batched.spec, name="second", model="m-2")
         second_lane = batched.client.lane(second, Lane("second", LaneLimits(), Events(lambda event: None)))
@@ -476,6 +543,19 @@ async def test_batch_that_the_account_does_not_know_is_never_sent_again_by_itsel
         assert isinstance(reply, ProviderRefused)
         assert "batch batch_0001 was handed in with this account's key" in str(reply)
         assert provider.made == []
+
+
+async def test_key_that_a_gateway_repeats_is_told_and_recorded_nowhere(tmp_path: Path) -> None:
+    faults = BatchFaults(failed=f"the key {KEY} may not", expired=1.0, expiry=f"ask with {KEY}")
+    async with FakeBatches(faults) as provider:
+        async with session(provider, tmp_path) as batched:
+            (refused,) = await batched.ask("ferry")
+        provider.faults.failed = ""
+        async with session(provider, tmp_path, fallback="none") as later:
+            (expired,) = await later.ask("ferry")
+    assert "the key (key) may not" in str(refused)
+    assert "batch_expired: ask with (key)" in str(expired)
+    assert KEY not in (tmp_path / BATCHES).read_text() + "".join(batched.told + later.told)
 
 
 async def test_ledger_of_a_stranger_answers_nothing_and_breaks_nothing(tmp_path: Path) -> None:

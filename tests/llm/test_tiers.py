@@ -282,6 +282,17 @@ def test_a_reply_of_another_tier_is_charged_in_full_and_noted(tmp_path: Path, wo
     assert notices == [f"m-1 was asked in the tier flex, a reply says {noted}: priced in full"]
 
 
+def test_a_reply_of_another_tier_with_a_price_is_charged_so_and_noted(tmp_path: Path) -> None:
+    tiers = {**LIVE.tiers, "priority": Tier(2.0, {"service_tier": "priority"})}
+    spec = replace(LIVE, tiers=tiers).in_tier("flex")
+    _, events, _ = record_of(spec, said("priority", Usage(100, 10)), tmp_path)
+    # 100 * 2 + 10 * 8 = 280 millionths, twice.
+    (usd,) = [event.usd for event in events if isinstance(event, StepEnded)]
+    assert usd == pytest.approx(0.00056)
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert notices == ["m-1 was asked in the tier flex, a reply says priority: priced as such"]
+
+
 def test_a_tier_with_an_address_of_its_own_is_charged_by_that(tmp_path: Path) -> None:
     record, _, client = record_of(LIVE.in_tier("queue"), said("", Usage(100, 10)), tmp_path)
     assert record["usage"] == {"input": 100, "output": 10, "input@queue": 100, "output@queue": 10}
