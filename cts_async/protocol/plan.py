@@ -577,11 +577,6 @@ def draft_plan(
 
     # Who takes part.
     check_asking(config)
-    if config.no_judge and config.judges:
-        raise UsageError(
-            f"--no-judge and --judge {config.judges[0]}: cannot be combined: without a judge there are no scores; "
-            "leave one of them out"
-        )
     config, given_rows = with_given(config)
     if config.stop_after:
         # Reference points do nothing but search.
