@@ -14,7 +14,7 @@ from cts_async.cli.data import SETTINGS
 from cts_async.tables.output import plain, print_json, print_line, print_notes, unbroken
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from cts_async.protocol.prompts import Prompt
 
@@ -149,7 +149,6 @@ def copy(
     from cts_async.cli.options import read_names
     from cts_async.errors import UsageError, write_error
     from cts_async.protocol.prompts import FIELDS, load_prompts
-    from cts_async.safe_files import replace_file
 
     # `read_names` compares with hyphens; files and FIELDS have underscores.
     names = [role.replace("_", "-") for role in FIELDS]
@@ -168,8 +167,7 @@ def copy(
     for name in texts:
         if (place / name).is_symlink() or (place / name).exists():
             raise UsageError(f"{folder / name}: exists already; nothing was copied")
-    for name, text in texts.items():
-        replace_file(place / name, text.encode())
+    _write_all(place, {name: text.encode() for name, text in texts.items()})
     check = unbroken(f"cts prompts check {quote(str(folder))}")
     print_line(f"{len(texts)} prompts copied to {folder}; check them with: {check}")
 
@@ -200,7 +198,6 @@ def import_published(
     from cts_async.cli.options import read_names
     from cts_async.errors import UsageError, write_error
     from cts_async.protocol.prompt_import import read_clone, sources
-    from cts_async.safe_files import replace_file
 
     (source,) = read_names("NAME", [source], sources())
     imported = read_clone(source, clone)
@@ -221,8 +218,7 @@ def import_published(
             raise UsageError(
                 f"{folder / name}: exists already; nothing was imported (--out DIR chooses another)"
             )
-    for name, data in imported.files.items():
-        replace_file(place / name, data)
+    _write_all(place, imported.files)
     notes: list[str] = []
     if imported.left_out:
         notes.append(f"not taken, as there are no such tools here: {', '.join(imported.left_out)}")
@@ -231,6 +227,21 @@ def import_published(
     print_notes(notes)
     use = unbroken(f"cts run --agent {source} --prompts {quote(str(folder))}")
     print_line(f"{len(imported.texts)} texts of {source} imported to {folder}; use them with: {use}")
+
+
+def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write new files, all or none: what a full disk or Ctrl-C left of them would make the same command refuse."""
+    from cts_async.safe_files import replace_file
+
+    written: list[Path] = []
+    try:
+        for name, data in files.items():
+            replace_file(folder / name, data)
+            written.append(folder / name)
+    except BaseException:
+        for path in written:
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _prompts_in(folders: list[str] | None, config: Path | None) -> list[Prompt]:

@@ -28,7 +28,7 @@ from cts_async.engine.budget import NOTHING, Budget, BudgetLimits, Deadline
 from cts_async.engine.events import Cost, Events
 from cts_async.engine.lane import Lane, Waiter
 from cts_async.engine.ratelimit import PacedGate, Quotas
-from cts_async.errors import RateLimited, RunStopped, TransientError
+from cts_async.errors import NoFreeDescriptor, RateLimited, RunStopped, TransientError
 from cts_async.records import message, value
 from cts_async.runs.journal import SpentPart
 
@@ -673,6 +673,9 @@ class RemoteLane(Lane):
         if isinstance(error, RateLimited):
             self._limited.refused(_now(), step_key, self._newest)
         self._report_failed(permit, Failure(used_s, error, step_key))
+        if isinstance(error, NoFreeDescriptor):
+            # Whoever else is in flight here makes room at its end, as in `Lane`.
+            return self.in_flight > 0
         return grant.in_outage
 
     def abandoned(self, permit: Permit) -> None:

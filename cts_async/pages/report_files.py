@@ -29,6 +29,8 @@ from cts_async.tables.output import counted, plain
 from cts_async.tables.paper import APPENDIX, NAME, results_table, write_paper_files
 from cts_async.tables.table import DataTable, in_sections, with_free_names
 
+_PAGE_START = b"<!doctype html>"
+
 
 def make_report(
     runs: Sequence[str],
@@ -190,9 +192,23 @@ def _check_writable(out: Path) -> None:
         )
     if not out.parent.is_dir():
         raise UsageError(f"{out}: the folder {out.parent} does not exist; choose another path with --out")
+    if out.is_file() and not _may_be_replaced(out):
+        raise UsageError(f"{out}: exists and is not an HTML page; choose another path with --out")
     # A new file needs a folder that can be written.
     target = out.parent
     if out.exists():
         target = out
     if not os.access(target, os.W_OK):
         raise UsageError(f"{out}: cannot be written; choose another path with --out")
+
+
+def _may_be_replaced(out: Path) -> bool:
+    """True for a page, by its name or its start, and an empty file: a slip such as `--out gold.jsonl` costs no data."""
+    if out.suffix.lower() in (".html", ".htm"):
+        return True
+    try:
+        with out.open("rb") as file:
+            start = file.read(len(_PAGE_START))
+    except OSError:
+        return True  # reported as a file that cannot be written
+    return not start or start.lower() == _PAGE_START

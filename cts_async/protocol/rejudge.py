@@ -386,9 +386,17 @@ def _remarks_on_published(config: JudgeConfig, specs: Mapping[str, ModelSpec]) -
 def _check_options(config: JudgeConfig) -> None:
     """Require either runs, or candidates with their gold and output directory."""
     if not config.runs:
-        if not (config.gold and config.candidates and config.out):
+        needed = {"--gold": config.gold, "--candidates": config.candidates, "--out": config.out}
+        missing = [option for option, argument in needed.items() if not argument]
+        if len(missing) == len(needed):
             raise UsageError(
                 "nothing to judge: name runs (cts judge runs/NAME), or use --gold G --candidates C --out DIR"
+            )
+        if missing:
+            verb = "is" if len(missing) == 1 else "are"
+            raise UsageError(
+                f"{' and '.join(missing)} {verb} missing: answers of any system are judged with --gold G --candidates C "
+                "--out DIR"
             )
         return
     options = {

@@ -28,7 +28,7 @@ def views(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="package")
 def viewer(views: Path) -> Iterator[Viewer]:
-    with viewing(views) as viewer:
+    with viewing(views, computes_here=True) as viewer:
         yield viewer
 
 

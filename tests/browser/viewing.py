@@ -19,6 +19,15 @@ from playwright.sync_api import Browser, ConsoleMessage, Dialog, Locator, Page
 
 WAIT_MS = 30_000
 ROOT = Path(__file__).resolve().parents[2]
+COMPUTING_HERE = """
+from cts_async.cli.main import main
+from cts_async.viewer import leaderboards
+from viewer_server import compute_here
+
+leaderboards._compute_in_child = compute_here
+main()
+"""
+"""`cts` that computes leaderboards in its own process: the child process of each takes a second to start."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +44,19 @@ class Viewer:
 
 
 @contextmanager
-def viewing(runs: Path) -> Iterator[Viewer]:
-    """`cts view` as a process of its own; the address is the one that it prints."""
+def viewing(runs: Path, *, computes_here: bool = False) -> Iterator[Viewer]:
+    """`cts view` as a process of its own; the address is the one that it prints.
+
+    With `computes_here` it computes leaderboards without child processes.
+    """
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-    command = [sys.executable, "-m", "cts_async.cli.main", "view", str(runs), "--port", str(port)]
-    environ = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    program = ["-m", "cts_async.cli.main"]
+    if computes_here:
+        program = ["-c", COMPUTING_HERE]
+    command = [sys.executable, *program, "view", str(runs), "--port", str(port)]
+    environ = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

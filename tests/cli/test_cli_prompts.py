@@ -13,7 +13,9 @@ from fake_provider import Remote, provider_process
 from typed_commands import Cts
 
 import cts_async
+from cts_async.errors import write_error
 from cts_async.protocol.prompts import load_prompts
+from cts_async.safe_files import replace_file
 
 SHIPPED = load_prompts()
 ROLES = ("--support", "fake", "--agent", "fake", "--judge", "fake", "--limit", 2)
@@ -273,6 +275,25 @@ def test_copied_prompts_are_in_order_and_never_overwrite(cts: Cts) -> None:
         "cts: mine/short/at_cot.zh.txt: exists already; nothing was copied\n",
     )
     assert not Path("mine/short/at_cot.en.txt").exists()
+
+
+def test_copy_on_a_full_disk_leaves_nothing_and_is_repeated(
+    cts: Cts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = replace_file
+
+    def full(path: Path, content: bytes) -> None:
+        if path.name == "clarify.zh.txt":
+            raise write_error(path, OSError(28, "No space left on device"))
+        whole(path, content)
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cts_async.safe_files.replace_file", full)
+        done = cts("prompts", "copy", "mine", "clarify")
+    assert done.code == 75
+    assert "make room and type the same command again" in done.err
+    assert not list(Path("mine").iterdir())
+    assert cts("prompts", "copy", "mine", "clarify").code == 0
 
 
 def test_check_names_every_mistake_and_what_may_not_be_meant(cts: Cts) -> None:

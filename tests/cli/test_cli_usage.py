@@ -243,6 +243,11 @@ REFUSED: dict[str, tuple[str, ...]] = {
     "run --model gpt --scheme at-cot": ("OPENAI_API_KEY", "without any key: --all local"),
     "run --model deepsek": ("'deepsek'", "did you mean 'deepseek'?"),
     "run --judge nobody": ("'nobody'",),
+    "judge --gold gold.jsonl --candidates answers.jsonl": (
+        "cts: --out is missing: ",
+        "--candidates C --out DIR",
+    ),
+    "judge --out judged": ("cts: --gold and --candidates are missing: ",),
     "models gtp": ("cts: unknown model 'gtp'; did you mean 'gpt'?",),
     "models ERNIE-4.5-Turbo-128K": ("did you mean 'ernie', whose id that is?",),
     **{

@@ -24,10 +24,13 @@ from cts_async.cluster import head as heads
 from cts_async.cluster import worker as workers
 from cts_async.cluster.limits import (
     Failure,
+    Grant,
     Limits,
     PermitRequests,
     RemoteAccount,
+    RemoteLane,
     Reports,
+    Requests,
     Reserve,
     Terms,
     WorkerShare,
@@ -36,7 +39,7 @@ from cts_async.config import BudgetConfig
 from cts_async.engine.budget import NOTHING, Budget, BudgetLimits
 from cts_async.engine.events import BudgetUsed, CircuitChanged, Cost, Events, LaneInUse, LimitLearned
 from cts_async.engine.lane import LaneLimits
-from cts_async.errors import BudgetSpent, ProviderDown, RateLimited, TransientError
+from cts_async.errors import BudgetSpent, NoFreeDescriptor, ProviderDown, RateLimited, TransientError
 
 STEPS_EACH = 4
 DEATHS = st.lists(st.tuples(st.floats(0, 30), st.integers(0, 7)), max_size=4)
@@ -248,6 +251,19 @@ async def test_only_an_answer_ends_an_outage() -> None:
         share.admit("a", PermitRequests([9], [9], [0.0], ["k9"], [0.0]), now)
         assert granted[-1][1][2] is False
         background.cancel_scope.cancel()
+
+
+@in_virtual_time
+async def test_want_of_descriptors_costs_no_retry_while_others_are_in_flight_in_the_worker() -> None:
+    requests = Requests(lambda: None)
+    lane = RemoteLane(RemoteAccount("a", "gpt", LaneLimits()), requests)
+    admitting = [asyncio.ensure_future(lane.admit(seq)) for seq in range(2)]
+    await asyncio.sleep(0)
+    requests.answer({}, [Grant(0.0, 0.5, False, False, [1, 2])], asyncio.get_running_loop().time())
+    first, second = await asyncio.gather(*admitting)
+    error = NoFreeDescriptor("too many open files")
+    assert lane.failed(first, error, "k1") is True
+    assert lane.failed(second, error, "k2") is False
 
 
 def test_outage_that_lasts_too_long_stops_the_run(tmp_path: Path) -> None:

@@ -263,6 +263,21 @@ def test_unwritable_path_is_refused(runs: Path, tmp_path: Path) -> None:
         reported(runs, out=tmp_path / "nowhere" / "page.html")
 
 
+def test_file_that_is_no_page_is_not_replaced(runs: Path, tmp_path: Path) -> None:
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text('{"id":"a"}\n')
+    with pytest.raises(
+        UsageError, match=r"gold\.jsonl: exists and is not an HTML page; choose another path with --out"
+    ):
+        reported(runs, out=gold)
+    assert gold.read_text() == '{"id":"a"}\n'
+    unnamed = tmp_path / "report"
+    for earlier in ("", "<!DOCTYPE html>\n<p>"):
+        unnamed.write_text(earlier)
+        reported(runs, out=unnamed)
+        assert unnamed.stat().st_size > 100_000
+
+
 def test_full_disk_keeps_old_report(runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: object) -> str:
         raise OSError(28, "No space left on device")
