@@ -24,6 +24,11 @@ def tab_to(page: Page, name: str) -> dict[str, Any]:
         focused = measured(page, "focused")
         if focused is None:
             continue
+        if not focused["seen"]:
+            # What has arrived above meanwhile pushed it out of sight; whoever returns to it sees it.
+            page.keyboard.press("Shift+Tab")
+            page.keyboard.press("Tab")
+            focused = measured(page, "focused")
         assert focused["seen"], f"no visible focus: {focused['told']}"
         seen.append(focused["name"])
         if focused["name"].startswith(name):
