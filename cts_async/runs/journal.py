@@ -94,13 +94,16 @@ class Spent:
             attempts = int(record["attempts"])
         self.calls += attempts
         latency_s = record.get("latency_s") or 0.0
-        n_without_usage = 0
+        n_without_usage = unused_tokens = 0
         if "failed_attempts" in record:
             for attempt in record["failed_attempts"]:
                 self.failed_attempts += 1
                 latency_s += attempt.get("latency_s") or 0.0
-                # A reply that cannot be used is charged as any other is.
-                if attempt.get("kind") in _UNUSED_REPLIES and not attempt.get("usage"):
+                unused = attempt.get("usage")
+                if unused:
+                    unused_tokens += _n_tokens(unused)
+                elif attempt.get("kind") in _UNUSED_REPLIES:
+                    # A reply that cannot be used is charged as any other is.
                     n_without_usage += 1
         self.latency_s += latency_s
         self._instances.append(hash(record.get("instance")))
@@ -112,7 +115,8 @@ class Spent:
         if usage:
             for kind, used in usage.items():
                 tokens[kind] += used
-        elif response:
+        # What a step was charged includes the replies that could not be used.
+        if response and (not usage or (unused_tokens and _n_tokens(usage) == unused_tokens)):
             n_without_usage += 1
         if n_without_usage:
             kind_of_step = str(step).partition("/")[0]
@@ -282,6 +286,11 @@ def _unpacked_part(
         for model, counter in plain.items():
             counts[model] = Counter(counter)
     return SpentPart(spent, instances, system, is_whole)
+
+
+def _n_tokens(usage: Mapping[str, int]) -> int:
+    """Tokens sent and received."""
+    return usage.get(INPUT, 0) + usage.get(OUTPUT, 0)
 
 
 def _paraphrases_unknown(record: Mapping[str, Any]) -> bool:

@@ -136,7 +136,7 @@ def test_cost_is_unknown_without_reported_tokens(
 
 
 def test_replies_without_usage_are_counted_and_make_the_cost_a_lower_bound(run: Path) -> None:
-    """Two of three verdicts name no tokens: only 1,000 in at $2 and 100 out at $10 per million are known."""
+    """Two verdicts and more name no tokens: only 1,000 in at $2, and 100 and 7 out at $10 per million are known."""
     write_lines(
         run / "steps.jsonl",
         {
@@ -153,20 +153,27 @@ def test_replies_without_usage_are_counted_and_make_the_cost_a_lower_bound(run: 
             "model": "big",
             "failed_attempts": [
                 {"kind": "unusable_output"},
-                {"kind": "unusable_output", "usage": {"input": 9}},
+                {"kind": "unusable_output", "usage": {"input": 9, "output": 1}},
                 {"kind": "no_completion"},
             ],
+        },
+        {  # what was charged is of the reply before
+            "step": "clarify",
+            "model": "big",
+            "usage": {"input": 0, "output": 7},
+            "failed_attempts": [{"kind": "unusable_output", "usage": {"input": 0, "output": 7}}],
+            "response": {"text": "?"},
         },
         {"step": "search/tool/1", "response": {"hits": []}},  # no model
     )
     summary = write_summary(summarise_run(run))
-    assert summary["replies_without_usage"] == {"big": {"judge": 2, "rewrite": 2}}
-    assert (summary["cost_usd"], summary["priced_usd"]) == (None, pytest.approx(0.003))
-    assert cost_text(summary) == "$0.0030 + unknown (1 model without price or usage)"
+    assert summary["replies_without_usage"] == {"big": {"judge": 2, "rewrite": 2, "clarify": 1}}
+    assert (summary["cost_usd"], summary["priced_usd"]) == (None, pytest.approx(0.003 + 0.00007))
+    assert cost_text(summary) == "$0.0031 + unknown (1 model without price or usage)"
     console = Console(file=io.StringIO(), width=200)
     print_results(console, [summarise_run(run)])
     assert isinstance(console.file, io.StringIO)
-    line = "Tokens unknown: 4 of the replies of big name none; tokens and dollars are of the others"
+    line = "Tokens unknown: 5 of the replies of big name none; tokens and dollars are of the others"
     assert line in console.file.getvalue()
 
 
