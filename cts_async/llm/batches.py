@@ -847,7 +847,7 @@ class _Queue:
         batch.phase, batch.reason = "refused", reason
         if self._settings.fallback == "live":
             self._notify(
-                f"a batch of {_requests(batch.n_requests)} was refused ({reason}), which are asked live"
+                f"a batch of {_requests(batch.n_requests)} was refused ({reason}); asked live instead"
             )
             batch.finish()
             return

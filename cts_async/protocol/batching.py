@@ -56,14 +56,14 @@ def remarks_on_batches(
     if not config.uses_batches:
         addresses = {(spec.base_url, spec.model) for spec in specs.values()}
         for folder in dict.fromkeys(journal.parent for journal in journals):
-            pending = _pending(folder, addresses)
+            pending = _batches_under_way(folder, addresses)
             if pending:
                 yield (
                     f"{folder.name}: {pending} handed in; with --batch this command collects them, without it the same "
                     "requests are asked live, and paid, again"
                 )
     for folder in begun_from:
-        pending = _pending(folder)
+        pending = _batches_under_way(folder)
         if pending:
             yield (
                 f"{folder.name}: {pending} handed in with other settings; the command that did so collects, and not "
@@ -71,7 +71,7 @@ def remarks_on_batches(
             )
 
 
-def _pending(folder: Path, addresses: Collection[tuple[str, str]] | None = None) -> str:
+def _batches_under_way(folder: Path, addresses: Collection[tuple[str, str]] | None = None) -> str:
     """The batches of a ledger that may be under way, in words; "" for none. Of all models, or those at `addresses`."""
     n_batches = n_requests = 0
     for batch in read_ledger(folder):

@@ -141,7 +141,8 @@ def effort_of(
 
 def effort_used(spec: ModelSpec, usage: StepUsage) -> Effort:
     """The effort of what was used, each token at the price of the tier in which it was charged."""
-    cost, all_counted = 0.0, not usage.n_without_usage
+    all_counted = usage.n_without_usage == 0
+    cost = 0.0
     prices = model_prices(spec)
     if prices is not None:
         cost = _usd_of(prices, usage.input_tokens, usage.output_tokens, usage.parts)
@@ -1081,7 +1082,8 @@ def _with_past_usage(plan: Plan, estimate: StepsForecast, usages: Usages) -> Ste
     if usage is None or usage.steps < FEWEST_STEPS:
         return estimate
     n = usage.steps
-    tokens, parts = (estimate.each.input_tokens, estimate.each.output_tokens), dict[str, float]()
+    tokens = estimate.each.input_tokens, estimate.each.output_tokens
+    parts: dict[str, float] = {}
     # Some servers name no tokens, or not in every reply.
     n_counted = n - usage.n_without_usage
     if n_counted and usage.input_tokens:

@@ -34,7 +34,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 _UNPRICED: Final[Mapping[str, float | None]] = {"input": None, "output": None}
 _UNUSED_REPLIES: Final = frozenset({NoCompletion.kind, UnusableOutput.kind})
-"""How attempts failed that the server answered under HTTP 200."""
+"""Kinds of failed attempts that had a reply: it was charged, and of no use."""
 
 
 @dataclass(slots=True)

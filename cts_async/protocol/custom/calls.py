@@ -472,7 +472,7 @@ class CustomPlayer:
         """Where this process is at home, for a function, which may change its working directory."""
         if player.kind == "function":
             self._folder = os.getcwd()
-        self._deadlines = Deadlines(player.shown, player.timeout_s)
+        self._deadlines = Deadlines(player.display_name, player.timeout_s)
         self._briefs = NuggetMemo(_brief_of)
         self.exact_unknown = False
         """Whether only the word itself is `unknown`, as in a run as published."""
@@ -576,7 +576,7 @@ class CustomPlayer:
                 # A person reads this, who wrote the code: say what it gave, which the journal has as text.
                 returned = shown_value(loads_or_none(text) or text)
                 raise UnusableOutput(
-                    f"{error.problem}; {self.player.shown} returned {returned}", text=text
+                    f"{error.problem}; {self.player.display_name} returned {returned}", text=text
                 ) from None
             if "further" in response:
                 ctx.further[step] = response["further"]
@@ -646,7 +646,7 @@ class CustomPlayer:
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and anyio.current_effective_deadline() == -math.inf:
                 raise  # the run has ended; any other cancellation is the code's own
-            failed = RoleFailed(SECRETS.text(f"{self.player.shown}: {last_line(error)}"))
+            failed = RoleFailed(SECRETS.text(f"{self.player.display_name}: {last_line(error)}"))
             raise call.stopped or failed from None
         finally:
             if os.getpid() != self._pid:  # a child that came back from os.fork(): the run is its parent's

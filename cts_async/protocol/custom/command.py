@@ -43,7 +43,7 @@ class Command:
     """The process of one player. Use `close` at the end."""
 
     def __init__(self, player: CustomRole, environ: Mapping[str, str], events: Events) -> None:
-        self._name, self._arguments = player.shown, command_line(player.name)
+        self._name, self._arguments = player.display_name, command_line(player.name)
         self._environ, self._events = environ, events
         self._ids = count(1)
         self._process: _Process | None = None

@@ -90,7 +90,7 @@ async def open_players(
             yield opened
         finally:
             for custom in opened.values():
-                notice = custom.replays.notice(custom.player.shown)
+                notice = custom.replays.notice(custom.player.display_name)
                 if notice:
                     events.emit(Notice(notice))
 
@@ -113,7 +113,7 @@ def _request_call(player: CustomRole, request: Request, gateway: Gateway) -> Per
     async def perform(call: Call, view: View) -> Any:
         with gateway.lease(call, player.role) as addresses:
             fields = {"role": player.role, "view": view_json(view), **addresses}
-            return reply_value(player.role, await request(fields), player.shown)
+            return reply_value(player.role, await request(fields), player.display_name)
 
     return perform
 

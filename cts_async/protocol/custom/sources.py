@@ -74,7 +74,7 @@ class CustomRole:
     """As the user typed it; "" where that is `name`."""
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """The name for messages, which are the same wherever it plays."""
         return self.typed or self.name
 
@@ -136,7 +136,7 @@ def custom_role(name: str, role: RoleName) -> CustomRole:
 def load_function(player: CustomRole) -> Callable[..., Any]:
     """The function of a player, imported here. Raises UsageError if it is not the one that was planned with."""
     if custom_role(player.name, player.role).sha256 != player.sha256:
-        raise UsageError(f"{player.shown}: the file has changed since the run began")
+        raise UsageError(f"{player.display_name}: the file has changed since the run began")
     return _resolved(player.name, player.role)[0]
 
 
@@ -454,11 +454,11 @@ def with_files(player: CustomRole, place: Callable[[Path], Path | None]) -> Cust
         if "/" in program and not Path(program).is_absolute():  # others are installed where they run
             program = placed(program)
         line = shlex.join([program, *map(placed, arguments)])
-        return replace(player, name=f"{COMMAND}{line}", typed=player.shown)
+        return replace(player, name=f"{COMMAND}{line}", typed=player.display_name)
     file, colon, function = player.name.partition(":")
     if player.kind == "endpoint" or not file.endswith(".py"):
         return player
-    return replace(player, name=f"{placed(file)}{colon}{function}", typed=player.shown)
+    return replace(player, name=f"{placed(file)}{colon}{function}", typed=player.display_name)
 
 
 # --- All custom players of a command
